@@ -1,0 +1,7 @@
+// Layer base: sizes, alignment, intervals, errors, checked arithmetic. Includes nothing of ours.
+#pragma once
+
+#include "base/checked.h"   // IWYU pragma: export
+#include "base/error.h"     // IWYU pragma: export
+#include "base/interval.h"  // IWYU pragma: export
+#include "base/size.h"      // IWYU pragma: export

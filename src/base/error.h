@@ -1,0 +1,31 @@
+// The one exception type of the project, and the text it carries.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace stweaver {
+
+/// Joins its arguments into one string, each as `<<` prints it.
+template <typename... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// Bad input or a failed system call. `what()` is one line: what was wrong, where, what to do.
+/// Never thrown on the run time's hot path.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& line) : std::runtime_error(line) {}
+};
+
+/// Throws Error with its arguments joined.
+template <typename... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  throw Error(text(parts...));
+}
+
+}  // namespace stweaver

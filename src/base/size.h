@@ -1,0 +1,29 @@
+// Sizes in bytes and their alignment.
+#pragma once
+
+#include <cstdint>
+
+namespace stweaver {
+
+/// A number of bytes, or an offset into an arena. Signed, so that a difference is a plain number.
+using Bytes = std::int64_t;
+
+inline constexpr Bytes kKiB = 1024;
+inline constexpr Bytes kMiB = 1024 * kKiB;
+inline constexpr Bytes kGiB = 1024 * kMiB;
+
+/// What every offset of a plan is a multiple of unless the caller says otherwise: PyTorch's kMinBlockSize
+/// (c10/core/AllocatorConfig.h), so a planned block is aligned like one of PyTorch's own.
+inline constexpr Bytes kAlignment = 512;
+
+/// The smallest multiple of `alignment` that is >= `size`. Wants size >= 0, alignment >= 1 and no overflow;
+/// for numbers from a stranger use checked_align_up (base/checked.h).
+constexpr Bytes align_up(Bytes size, Bytes alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+constexpr double to_gib(Bytes size) {
+  return static_cast<double>(size) / static_cast<double>(kGiB);
+}
+
+}  // namespace stweaver
