@@ -1,0 +1,33 @@
+# The front door. Each target sets up what it needs first; a second run does no set-up work.
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint fuzz bench clean
+
+FUZZ_SECONDS ?= 60
+
+help: ## say what there is (this)
+	@awk -F ':.*## ' '/^[a-z]+:.*##/ {printf "make %-6s  %s\n", $$1, $$2}' Makefile
+
+setup: ## get everything that building and testing needs
+	@tools/setup.sh test
+
+build: ## build the command: build/release/stweaver
+	@tools/setup.sh build
+	@tools/build.sh release stweaver
+
+demo: build ## inspect, plan, check and compare real training jobs
+	@tools/demo.sh
+
+test: setup ## build everything, run all tests and checks, and fuzz for a minute each
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh
+
+lint: setup ## only the checks of format and style (C++ and Python)
+	@tools/test.sh release format tidy python_lint
+
+fuzz: setup ## only the fuzzers, FUZZ_SECONDS=60 each
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh fuzzers fuzz
+
+bench: build ## plan every example and print size, bound, peak, ratio, winner, seconds, memory
+	@. ./tools/environment.sh && python3 bench/plan.py
+
+clean: ## remove what was built (not what was set up)
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results

@@ -1,0 +1,103 @@
+"""Plan every example (or the files given) and print size, bound, peak, ratio, winner, seconds, memory."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MIB = 1024 * 1024
+
+
+@dataclass
+class Row:
+    """What one run of `stweaver plan` said, and what it cost."""
+
+    name: str
+    requests: int
+    lower_bound: int  # bytes, or the instance's own unit
+    peak: int
+    ratio: float
+    winner: str
+    threads: int
+    seconds: float  # planning alone, as the command says
+    total_seconds: float  # the whole process, reading included
+    memory: int  # bytes: the largest resident set of the process
+
+
+def examples() -> list[Path]:
+    """Find every trace and planning instance that ships with the project."""
+    folder = ROOT / "examples"
+    return sorted(folder.glob("traces/*.pickle.xz")) + sorted(folder.glob("planning/*/*.csv"))
+
+
+def measure(command: Path, path: Path) -> Row:
+    """Run the planner once on a file, in a process of its own."""
+    begin = time.perf_counter()
+    with subprocess.Popen([command, "plan", path, "--json"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    total = time.perf_counter() - begin
+    if process.returncode != 0:
+        raise SystemExit(f"bench: {command} plan {path} ended with status {process.returncode}")
+    said = json.loads(output)
+    return Row(
+        name=path.name.split(".pickle")[0].removesuffix(".csv"),
+        requests=said["requests"],
+        lower_bound=said["lower_bound"],
+        peak=said["peak"],
+        ratio=said["ratio"],
+        winner=said["winner"],
+        threads=said["threads"],
+        seconds=said["seconds"],
+        total_seconds=total,
+        memory=usage.ru_maxrss * 1024,
+    )
+
+
+HEADER = (
+    f"{'instance':22} {'n':>7} {'bound':>14} {'peak':>14} {'ratio':>9}"
+    f" {'seconds':>8} {'total':>8} {'MiB':>7}  winner"
+)
+
+
+def line(row: Row) -> str:
+    """Lay out one row of the table."""
+    return (
+        f"{row.name:22} {row.requests:7d} {row.lower_bound:14d} {row.peak:14d} {row.ratio:9.6f}"
+        f" {row.seconds:8.3f} {row.total_seconds:8.3f} {row.memory / MIB:7.1f}  {row.winner}"
+    )
+
+
+def main() -> int:
+    """Measure and print, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path, help="traces or CSV instances (default: all examples)")
+    parser.add_argument(
+        "--command", type=Path, default=ROOT / "build/release/stweaver", help="the stweaver to run"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    options = parser.parse_args()
+    if not options.command.is_file():
+        raise SystemExit(f"bench: {options.command} is missing: run make build")
+    rows = []
+    if not options.json:
+        print(HEADER)
+    for path in options.paths or examples():
+        rows.append(measure(options.command, path))
+        if not options.json:
+            print(line(rows[-1]), flush=True)
+    if options.json:
+        json.dump([asdict(row) for row in rows], sys.stdout, indent=2)
+        print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

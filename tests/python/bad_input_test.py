@@ -1,0 +1,199 @@
+"""Bad input: one clear line on standard error, nothing on standard output, exit status 2. Never a crash."""
+
+import lzma
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TRACES, Answer, Run
+
+SMALL_CSV = "id,lower,upper,size\n0,0,10,4096\n1,2,5,1024\n2,5,9,2048\n"
+
+
+def snapshot_of(*device_traces: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"segments": [], "device_traces": list(device_traces), "allocator_settings": {}}
+
+
+def event(action: str, address: int, size: int) -> dict[str, Any]:
+    return {"action": action, "addr": address, "size": size, "stream": 0, "frames": [], "time_us": 0}
+
+
+def small_snapshot() -> dict[str, Any]:
+    """Make a snapshot of sixteen short-lived requests."""
+    events = []
+    for index in range(16):
+        events.append(event("alloc", 0x7000_0000 + index * 4096, 4096))
+        if index % 2:
+            events.append(event("free_requested", 0x7000_0000 + index * 4096, 4096))
+            events.append(event("free_completed", 0x7000_0000 + index * 4096, 4096))
+    return snapshot_of(events)
+
+
+class Reducer:
+    """Pickles to a call of os.mkdir: a reader that executes it leaves a folder behind."""
+
+    def __init__(self, path: Path) -> None:
+        """Remember which folder the call would make."""
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
+        """Say that unpickling means calling os.mkdir."""
+        return os.mkdir, (str(self.path),)
+
+
+def real_pickle() -> bytes:
+    return lzma.decompress((TRACES / "gpt2_15b_N.pickle.xz").read_bytes())
+
+
+def flip(data: bytes, position: int, bit: int = 3) -> bytes:
+    return data[:position] + bytes([data[position] ^ (1 << bit)]) + data[position + 1 :]
+
+
+BAD_TRACES: dict[str, Callable[[], bytes]] = {
+    "empty file.pickle": lambda: b"",
+    "text.pickle": lambda: b"The quick brown fox jumps over the lazy dog.\n" * 100,
+    "zeros.pickle": lambda: bytes(4096),
+    "picture.pickle": lambda: b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 16,
+    "protocol only.pickle": lambda: b"\x80\x04.",
+    "truncated.pickle": lambda: real_pickle()[: 1 << 20],
+    "one byte short.pickle": lambda: pickle.dumps(small_snapshot())[:-1],
+    "truncated.pickle.xz": lambda: (TRACES / "gpt2_15b_N.pickle.xz").read_bytes()[:100_000],
+    "bit-flipped.pickle.xz": lambda: flip((TRACES / "gpt2_15b_N.pickle.xz").read_bytes(), 100_000),
+    "bit-flipped opcode.pickle": lambda: flip(real_pickle(), 0),
+    "not compressed.pickle.gz": lambda: pickle.dumps(small_snapshot()),
+    "not compressed.pickle.zst": lambda: pickle.dumps(small_snapshot()),
+    "a number.pickle": lambda: pickle.dumps(42),
+    "a list.pickle": lambda: pickle.dumps([small_snapshot()]),
+    "no traces.pickle": lambda: pickle.dumps({"segments": []}),
+    "no device.pickle": lambda: pickle.dumps(snapshot_of()),
+    "empty traces.pickle": lambda: pickle.dumps(snapshot_of([])),
+    "only empty traces.pickle": lambda: pickle.dumps(snapshot_of([], [], [])),
+    "traces of text.pickle": lambda: pickle.dumps({"segments": [], "device_traces": ["alloc"]}),
+    "size of text.pickle": lambda: pickle.dumps(snapshot_of([event("alloc", 4096, 1) | {"size": "big"}])),
+    "negative size.pickle": lambda: pickle.dumps(snapshot_of([event("alloc", 4096, -1)])),
+    "huge size.pickle": lambda: pickle.dumps(snapshot_of([event("alloc", 4096, 1 << 80)])),
+    "string longer than the file.pickle": lambda: b"\x80\x04\x8d" + struct.pack("<Q", 1 << 60) + b"x",
+    "memo of the future.pickle": lambda: b"\x80\x04j\xff\xff\xff\x7f.",
+    "deep nesting.pickle": lambda: b"\x80\x04" + b"]" * 1_000_000 + b"a" * 999_999 + b".",
+    "negative size.csv": lambda: b"id,lower,upper,size\n0,0,10,-4096\n",
+    "negative time.csv": lambda: b"id,lower,upper,size\n0,-5,10,4096\n1,0,-10,4096\n",
+    "huge size.csv": lambda: b"id,lower,upper,size\n0,0,10,99999999999999999999\n",
+    "huge sum.csv": lambda: b"id,lower,upper,size\n"
+    + b"".join(b"%d,0,10,%d\n" % (i, 1 << 62) for i in range(4)),
+    "huge time.csv": lambda: b"id,lower,upper,size\n0,0,99999999999999999999,4096\n",
+    "crossing.csv": lambda: b"id,lower,upper,size\n0,10,5,4096\n",
+    "not a number.csv": lambda: b"id,lower,upper,size\n0,zero,5,4096\n",
+    "fraction.csv": lambda: b"id,lower,upper,size\n0,0.5,5,4096\n",
+    "missing column.csv": lambda: b"id,lower,upper\n0,0,5\n",
+    "missing field.csv": lambda: b"id,lower,upper,size\n0,0,5\n",
+    "header only.csv": lambda: b"id,lower,upper,size\n",
+    "empty file.csv": lambda: b"",
+    "binary.csv": lambda: bytes(range(256)) * 4,
+}
+
+
+def assert_refused(run: Run, *arguments: str | Path) -> str:
+    """Run the command and return its one line of complaint."""
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "compare"])
+@pytest.mark.parametrize("name", BAD_TRACES)
+def test_refuses_a_bad_trace(stweaver: Run, tmp_path: Path, name: str, subcommand: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(BAD_TRACES[name]())
+    assert name in assert_refused(stweaver, subcommand, path), "the line must name the file"
+    assert_refused(stweaver, subcommand, path, "--json")
+
+
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "compare"])
+def test_refuses_a_file_that_is_not_there(stweaver: Run, tmp_path: Path, subcommand: str) -> None:
+    assert "missing.pickle" in assert_refused(stweaver, subcommand, tmp_path / "missing.pickle")
+    assert_refused(stweaver, subcommand, tmp_path)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_refuses_a_pickle_with_a_reducer_and_executes_nothing(
+    stweaver: Run, tmp_path: Path, protocol: int
+) -> None:
+    trap = tmp_path / "executed"
+    path = tmp_path / "reducer.pickle"
+    path.write_bytes(pickle.dumps(small_snapshot() | {"extra": Reducer(trap)}, protocol))
+    assert_refused(stweaver, "inspect", path)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_reads_the_same_snapshot_without_the_reducer(answer: Answer, tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "good.pickle"
+    path.write_bytes(pickle.dumps(small_snapshot(), protocol))
+    assert answer("inspect", path)["requests"] == 16
+
+
+def test_refuses_or_reads_a_pickle_with_any_bit_flipped(stweaver: Run, tmp_path: Path) -> None:
+    good = pickle.dumps(small_snapshot())
+    path = tmp_path / "flipped.pickle"
+    for position in range(0, len(good), max(1, len(good) // 100)):
+        path.write_bytes(flip(good, position, position % 8))
+        result = stweaver("inspect", path)
+        assert result.returncode in {0, 2}, f"byte {position}: {result.stderr}"
+        assert len(result.stderr.splitlines()) == (1 if result.returncode else 0)
+
+
+@pytest.fixture
+def plan(answer: Answer, tmp_path: Path) -> tuple[Path, Path]:
+    """Plan a small instance: the plan file and its trace."""
+    trace, path = tmp_path / "small.csv", tmp_path / "small.plan"
+    trace.write_text(SMALL_CSV)
+    answer("plan", trace, "-o", path)
+    return path, trace
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SMALL_CSV + "3,10,12,4096\n",
+        SMALL_CSV.replace("2,5,9,2048", "2,4,9,2048"),
+        SMALL_CSV.replace("2048", "2049"),
+    ],
+    ids=["one request more", "another lifespan", "another size"],
+)
+def test_refuses_a_plan_made_for_another_trace(
+    stweaver: Run, plan: tuple[Path, Path], tmp_path: Path, other: str
+) -> None:
+    trace = tmp_path / "other.csv"
+    trace.write_text(other)
+    assert_refused(stweaver, "check", plan[0], trace)
+
+
+def test_refuses_a_plan_with_any_bit_flipped(stweaver: Run, plan: tuple[Path, Path]) -> None:
+    path, trace = plan
+    good = path.read_bytes()
+    for position in range(0, len(good), max(1, len(good) // 100)):
+        path.write_bytes(flip(good, position, position % 8))
+        assert_refused(stweaver, "check", path, trace)
+
+
+def test_refuses_a_truncated_plan(stweaver: Run, plan: tuple[Path, Path]) -> None:
+    path, trace = plan
+    good = path.read_bytes()
+    for length in [0, 1, 8, len(good) // 2, len(good) - 1]:
+        path.write_bytes(good[:length])
+        assert_refused(stweaver, "check", path, trace)
+
+
+def test_refuses_a_trace_given_as_a_plan(stweaver: Run, plan: tuple[Path, Path]) -> None:
+    assert_refused(stweaver, "check", plan[1], plan[1])
+
+
+def test_refuses_to_write_a_plan_where_it_cannot(
+    stweaver: Run, plan: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert_refused(stweaver, "plan", plan[1], "-o", tmp_path / "no such folder" / "small.plan")

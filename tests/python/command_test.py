@@ -1,0 +1,163 @@
+"""The command's contract: its help, its JSON documents, its exit statuses."""
+
+import json
+import lzma
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TRACES, Answer, Run
+
+SUBCOMMANDS = ["inspect", "plan", "check", "compare", "doctor"]
+GPT2 = TRACES / "gpt2_15b_N.pickle.xz"
+MANIFEST = json.loads((TRACES / "manifest.json").read_text())
+
+SMALL_CSV = "id,lower,upper,size\n0,0,10,4096\n1,2,5,1024\n2,5,9,2048\n3,10,12,4096\n"
+SMALL_BOUND = 6144
+
+
+def is_count(value: object) -> bool:
+    """Tell whether a JSON value is a number of things or bytes: an integer, not a float or a boolean."""
+    return type(value) is int and value >= 0
+
+
+def requests_and_peak(path: Path) -> tuple[int, int]:
+    """Count a snapshot's requests and find their peak with nothing but Python: an independent witness."""
+    with lzma.open(path) as file:
+        snapshot = pickle.load(file)
+    count = live = peak = 0
+    for event in snapshot["device_traces"][0]:
+        if event["action"] == "alloc":
+            count += 1
+            live += event["size"]
+            peak = max(peak, live)
+        elif event["action"] == "free_completed":
+            live -= event["size"]
+    return count, peak
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "small.csv"
+    path.write_text(SMALL_CSV)
+    return path
+
+
+@pytest.fixture(scope="module")
+def planned(answer: Answer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Plan a real job once: the plan file and what the command said of it."""
+    path = tmp_path_factory.mktemp("plan") / "gpt2.plan"
+    return path, answer("plan", GPT2, "-o", path)
+
+
+@pytest.mark.parametrize("subcommand", SUBCOMMANDS)
+def test_help_shows_an_example(stweaver: Run, subcommand: str) -> None:
+    result = stweaver(subcommand, "--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "xample" in result.stdout
+    assert f"stweaver {subcommand}" in result.stdout.split("xample")[1]
+
+
+def test_help_names_every_subcommand(stweaver: Run) -> None:
+    result = stweaver("--help")
+    assert result.returncode == 0
+    assert all(subcommand in result.stdout for subcommand in SUBCOMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["weave"], ["inspect"], ["inspect", GPT2, "--no-such-option"], ["check", GPT2], ["compare"]]
+)
+def test_bad_usage_is_status_2_and_prints_no_answer(stweaver: Run, arguments: list[str | Path]) -> None:
+    result = stweaver(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr != ""
+
+
+def test_inspect_tells_what_the_job_asked_for(answer: Answer) -> None:
+    document = answer("inspect", GPT2)
+    count, peak = requests_and_peak(GPT2)
+    assert document["requests"] == count == MANIFEST["gpt2_15b_N"]["requests"]
+    assert document["peak_requested"] == peak
+    assert document["steps"] == len(MANIFEST["gpt2_15b_N"]["sequence_lengths"])
+    for field in ["steps", "streams", "sizes", "lower_bound", "dynamic_requests"]:
+        assert is_count(document[field]), field
+    assert document["lower_bound"] >= document["peak_requested"]
+    assert set(document["classes"]) >= {"persistent", "scoped", "transient"}
+
+
+def test_plan_reports_a_plan_no_smaller_than_the_bound(planned: tuple[Path, Any]) -> None:
+    _, document = planned
+    for field in ["requests", "lower_bound", "peak", "threads"]:
+        assert is_count(document[field]), field
+    assert isinstance(document["winner"], str)
+    assert isinstance(document["seconds"], float)
+    assert document["peak"] >= document["lower_bound"] > 0
+    assert document["ratio"] == pytest.approx(document["peak"] / document["lower_bound"])
+
+
+def test_check_accepts_the_plan(answer: Answer, planned: tuple[Path, Any]) -> None:
+    document = answer("check", planned[0], GPT2)
+    assert (document["ok"], document["violations"]) == (True, [])
+
+
+def test_a_planning_instance_is_planned_and_checked(answer: Answer, csv: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "small.plan"
+    document = answer("plan", csv, "-o", plan)
+    assert document["requests"] == 4
+    assert document["peak"] == document["lower_bound"] == SMALL_BOUND
+    assert answer("check", plan, csv)["ok"] is True
+
+
+def test_a_capacity_that_fits_is_status_0(answer: Answer, csv: Path) -> None:
+    assert answer("plan", csv, "--capacity", str(SMALL_BOUND))["peak"] <= SMALL_BOUND
+
+
+def test_a_capacity_below_the_bound_is_status_1(stweaver: Run, csv: Path) -> None:
+    result = stweaver("plan", csv, "--capacity", str(SMALL_BOUND - 512), "--timeout", "2", "--json")
+    assert result.returncode == 1
+
+
+def test_compare_puts_three_allocators_side_by_side(answer: Answer) -> None:
+    (document,) = answer("compare", GPT2)
+    assert "gpt2_15b_N" in document["trace"]
+    count, peak = requests_and_peak(GPT2)
+    assert document["requests"] == count
+    assert document["requested_peak"] == peak
+    assert is_count(document["lower_bound"])
+    for name in ["native", "expandable", "stweaver"]:
+        allocator = document["allocators"][name]
+        assert is_count(allocator["reserved_peak"])
+        assert allocator["efficiency"] == pytest.approx(peak / allocator["reserved_peak"])
+    assert document["allocators"]["native"]["source"] in {"measured", "simulated"}
+    ours = document["allocators"]["stweaver"]
+    for field in ["arena", "fallback_reserved_peak", "hits", "misses"]:
+        assert is_count(ours[field]), field
+    assert ours["hits"] + ours["misses"] == count
+    assert isinstance(ours["plan_seconds"], float)
+    for name in ["native", "expandable"]:
+        theirs = document["allocators"][name]["efficiency"]
+        assert document["reduction"][name] == pytest.approx(1 - (1 - ours["efficiency"]) / (1 - theirs))
+
+
+def test_doctor_answers_with_one_document(answer: Answer) -> None:
+    assert isinstance(answer("doctor"), dict)
+
+
+@pytest.mark.parametrize("arguments", [["inspect", GPT2], ["plan", GPT2], ["compare", GPT2]])
+def test_texts_for_people_show_gib(stweaver: Run, arguments: list[str | Path]) -> None:
+    result = stweaver(*arguments)
+    assert result.returncode == 0
+    assert "GiB" in result.stdout
+    assert result.stderr == "", "progress belongs on a terminal"
+
+
+def test_an_answer_that_cannot_be_written_is_an_error(stweaver: Run) -> None:
+    command = stweaver("--help").args[0]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run([command, "inspect", GPT2], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Runs the project's tests and checks, one after the other, and says for each how long it took:
+#   tools/test.sh             all of them
+#   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
+# A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
+# FUZZ_SECONDS (60) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/environment.sh
+. tools/environment.sh
+readonly all=(release asan tsan tidy fuzzers format python_lint release_tests asan_tests tsan_tests python_tests
+              asan_command fuzz)
+readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
+
+# Builds. A build that breaks fails the stages that need it too, and its own log says why.
+release() { tools/build.sh release; }
+asan() { tools/build.sh asan; }
+tsan() { tools/build.sh tsan stweaver plan_test; }
+fuzzers() { tools/build.sh fuzz; }
+
+release_tests() { run_ctest release; }
+asan_tests() { run_ctest asan; }
+# Threads are the planner's affair: its own tests, and a whole plan of a real job.
+tsan_tests() {
+  build/tsan/tests/plan_test --gtest_brief=1 "--gtest_output=xml:$results/tsan_tests.xml" &&
+    build/tsan/stweaver plan examples/traces/gpt2_15b_N.pickle.xz --json
+}
+python_tests() { pytest tests/python --junitxml "$results/python_tests.xml"; }
+# Every bad input once more, under the sanitizers.
+asan_command() {
+  STWEAVER_COMMAND=build/asan/stweaver pytest tests/python -k refuses --junitxml "$results/asan_command.xml"
+}
+fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
+
+format() { sources | xargs -0 clang-format --dry-run -Werror; }
+tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 2 clang-tidy --quiet -p build/release; }
+python_lint() { ruff check . && ruff format --check . && mypy; }
+
+run_ctest() { ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml"; }
+sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
+
+# Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit file says, else one.
+count() {
+  local file=$results/$1.xml bad=0
+  tests=1
+  if [ -f "$file" ]; then
+    tests=$(attribute tests "$file")
+    bad=$(($(attribute failures "$file") + $(attribute errors "$file")))
+  fi
+  # A stage can also fail around its tests: a sanitizer's report at exit, a fuzzer's finding.
+  if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+  if [ "$tests" -lt "$bad" ]; then tests=$bad; fi
+  failed=$((failed + bad))
+  passed=$((passed + tests - bad))
+}
+# The first attribute $1 of a test suite in the JUnit file $2, 0 if there is none.
+attribute() {
+  tr '\n\t' '  ' <"$2" | grep -oE '<testsuites? [^>]*' | grep -oE " $1=\"[0-9]+" | grep -oEm 1 '[0-9]+' || echo 0
+}
+
+passed=0 failed=0
+mkdir -p "$results" build/log
+for stage in "${@:-${all[@]}}"; do
+  [ "$(type -t "$stage")" = function ] || { echo "no stage named $stage; there are: ${all[*]}" >&2; exit 2; }
+  rm -f "$results/$stage.xml"
+  begin=$SECONDS
+  printf '%-15s' "$stage"
+  ("$stage") >"build/log/$stage.log" 2>&1 </dev/null
+  status=$?
+  count "$stage" "$status"
+  if [ "$status" = 0 ]; then verdict=passed; else verdict=FAILED; fi
+  printf '%s %5d s  %d tests, log: build/log/%s.log\n' "$verdict" $((SECONDS - begin)) "$tests" "$stage"
+  if [ "$status" != 0 ]; then tail -n 60 "build/log/$stage.log" | sed 's/^/    /'; fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
