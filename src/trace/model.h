@@ -29,11 +29,11 @@ inline constexpr Time kForever = std::numeric_limits<Time>::max();
 
 /// One allocation.
 struct Request {
-  Bytes size = 0;          ///< bytes asked for, before any rounding; >= 0
-  Lifespan life;           ///< [allocated, memory may be used again)
-  Time dropped = 0;        ///< when the program let go of it: life.upper, or earlier while streams still used it
-  Stream stream = 0;       ///< the stream it was allocated on
-  Pool pool = 0;           ///< 0 unless it belongs to a CUDA graph or a MemPool
+  Bytes size = 0;     ///< bytes asked for, before any rounding; >= 0
+  Lifespan life;      ///< [allocated, memory may be used again)
+  Time dropped = 0;   ///< when the program let go of it: life.upper, or earlier while streams still used it
+  Stream stream = 0;  ///< the stream it was allocated on
+  Pool pool = 0;      ///< 0 unless it belongs to a CUDA graph or a MemPool
 };
 
 /// A label that the job (or its profiler) set between two events: it holds from event `time` on.
@@ -60,8 +60,9 @@ struct OutOfMemory {
 /// Invariants (validate() checks them): requests are ordered by life.lower; every time that is neither
 /// kBeforeRecording nor kForever lies in [0, end) and belongs to one event of one request.
 struct Trace {
-  std::string name;                  ///< where it came from, for messages
+  std::string name;  ///< where it came from, for messages
   int device = 0;
+  std::string settings;  ///< of the recorded allocator, as in PYTORCH_CUDA_ALLOC_CONF
   std::vector<Request> requests;
   Time end = 0;                      ///< the number of events
   std::vector<Mark> marks;           ///< ordered by time
