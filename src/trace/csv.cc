@@ -1,0 +1,170 @@
+#include "trace/csv.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <unordered_set>
+
+#include "trace/byte_reader.h"
+
+namespace stweaver {
+namespace {
+
+constexpr std::size_t kMaxLine = std::size_t{1} << 16;
+
+enum Column : std::uint8_t { kId, kLower, kUpper, kSize, kOffset, kColumnCount };
+
+struct ColumnName {
+  std::string_view name;
+  Column column;
+};
+
+constexpr ColumnName kColumnNames[] = {
+    {"id", kId},     {"lower", kLower}, {"start", kLower},   {"upper", kUpper},
+    {"end", kUpper}, {"size", kSize},   {"offset", kOffset}, {"buffer_id", kId},
+};
+constexpr std::string_view kInclusiveEnd = "end";
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const std::size_t comma = line.find(',');
+    fields.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+class CsvReader {
+ public:
+  CsvReader(const ByteSource& source, const std::string& name) : reader_(source), name_(name) {}
+
+  std::vector<CsvRow> read() {
+    if (!next_line()) refuse("is empty: a line that names the columns is expected");
+    read_header();
+    std::vector<CsvRow> rows;
+    while (next_line()) {
+      rows.push_back(read_row());
+      if (!ids_.insert(rows.back().id).second) refuse("the id '", rows.back().id, "' is there already");
+    }
+    return rows;
+  }
+
+ private:
+  template <typename... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    fail(name_, ", line ", line_number_, ": ", parts...);
+  }
+
+  /// Reads the next line that is not empty into line_; false at the end.
+  bool next_line() {
+    while (!reader_.at_end()) {
+      line_.clear();
+      ++line_number_;
+      std::uint8_t byte = 0;
+      while (reader_.take(byte) && byte != '\n') {
+        if (line_.size() == kMaxLine)
+          refuse("is longer than ", kMaxLine, " characters: this is no planning instance");
+        line_.push_back(static_cast<char>(byte));
+      }
+      if (line_.ends_with('\r')) line_.pop_back();
+      if (!line_.empty()) return true;
+    }
+    return false;
+  }
+
+  void read_header() {
+    std::array<bool, kColumnCount> seen = {};
+    for (const std::string_view field : split(line_)) {
+      const auto* const known = std::ranges::find(kColumnNames, field, &ColumnName::name);
+      if (known == std::end(kColumnNames)) {
+        refuse("the column '", printable(field), "' is unknown: id,lower,upper,size[,offset] are expected");
+      }
+      if (seen[known->column]) refuse("the column '", field, "' is there twice");
+      seen[known->column] = true;
+      inclusive_ = inclusive_ || field == kInclusiveEnd;
+      columns_.push_back(known->column);
+    }
+    for (const ColumnName& column : kColumnNames) {
+      if (column.column != kOffset && !seen[column.column])
+        refuse("the column '", column.name, "' is missing");
+    }
+    has_offset_ = seen[kOffset];
+  }
+
+  CsvRow read_row() {
+    const std::vector<std::string_view> fields = split(line_);
+    if (fields.size() != columns_.size()) {
+      refuse("has ", fields.size(), " fields where the first line names ", columns_.size(), " columns");
+    }
+    std::array<std::string_view, kColumnCount> values;
+    for (std::size_t i = 0; i < fields.size(); ++i) values[columns_[i]] = fields[i];
+    CsvRow row;
+    row.id = values[kId];
+    if (row.id.empty()) refuse("the id is empty");
+    row.life.lower = number(values[kLower], "lower");
+    row.life.upper = checked_add(number(values[kUpper], "upper"), inclusive_ ? 1 : 0, where("upper"));
+    if (row.life.empty())
+      refuse("the lifespan ends at ", row.life.upper, ", not after it begins at ", row.life.lower);
+    row.size = number(values[kSize], "size");
+    total_ =
+        checked_add(total_, checked_align_up(row.size, kAlignment, where("size")), where("the sum of sizes"));
+    if (has_offset_) {
+      row.offset = number(values[kOffset], "offset");
+      checked_add(*row.offset, row.size, where("offset + size"));
+    }
+    return row;
+  }
+
+  std::string where(std::string_view what) const { return text(name_, ", line ", line_number_, ": ", what); }
+
+  std::int64_t number(std::string_view field, std::string_view what) const {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (error == std::errc::result_out_of_range) refuse(what, " is out of range: ", printable(field));
+    if (error != std::errc{} || end != field.data() + field.size()) {
+      refuse(what, " is not a whole number: '", printable(field), "'");
+    }
+    if (value < 0) refuse(what, " is negative: ", value);
+    return value;
+  }
+
+  /// So that a binary file does not end up in somebody's terminal.
+  static std::string printable(std::string_view field) {
+    std::string shown(field.substr(0, 40));
+    std::ranges::replace_if(
+        shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return shown;
+  }
+
+  ByteReader reader_;
+  std::string name_;
+  std::string line_;
+  std::size_t line_number_ = 0;
+  std::vector<Column> columns_;
+  bool has_offset_ = false;
+  bool inclusive_ = false;
+  Bytes total_ = 0;
+  std::unordered_set<std::string> ids_;
+};
+
+}  // namespace
+
+std::vector<CsvRow> read_csv(const ByteSource& source, const std::string& name) {
+  return CsvReader(source, name).read();
+}
+
+void write_csv(const std::vector<CsvRow>& rows, std::ostream& out) {
+  const auto has_offset = [](const CsvRow& row) { return row.offset.has_value(); };
+  const bool offsets = std::ranges::any_of(rows, has_offset);
+  if (offsets && !std::ranges::all_of(rows, has_offset)) fail("only some of the rows have an offset");
+  out << "id,lower,upper,size" << (offsets ? ",offset\n" : "\n");
+  for (const CsvRow& row : rows) {
+    out << row.id << ',' << row.life.lower << ',' << row.life.upper << ',' << row.size;
+    if (offsets) out << ',' << *row.offset;
+    out << '\n';
+  }
+}
+
+}  // namespace stweaver
