@@ -1,7 +1,8 @@
-// Layer base: sizes, alignment, intervals, errors, checked arithmetic. Includes nothing of ours.
+// Layer base: sizes, alignment, intervals, errors, checked arithmetic, checksums. Includes nothing of ours.
 #pragma once
 
 #include "base/checked.h"   // IWYU pragma: export
+#include "base/checksum.h"  // IWYU pragma: export
 #include "base/error.h"     // IWYU pragma: export
 #include "base/interval.h"  // IWYU pragma: export
 #include "base/size.h"      // IWYU pragma: export

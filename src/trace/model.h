@@ -69,6 +69,7 @@ struct Trace {
   std::vector<Reserve> reserves;     ///< ordered by time; empty when the source had no segment events
   std::vector<OutOfMemory> ooms;     ///< ordered by time
   std::vector<std::int64_t> micros;  ///< wall clock of each event in microseconds; empty when unknown
+  bool complete = true;              ///< false when its writer was killed: it ends where that got to
 };
 
 enum class EventKind : std::uint8_t {
