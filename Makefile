@@ -20,8 +20,8 @@ demo: build ## inspect, plan, check and compare real training jobs
 test: setup ## build everything, run all tests and checks, and fuzz for a minute each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh
 
-lint: setup ## only the checks of format and style (C++ and Python)
-	@tools/test.sh release format tidy python_lint
+lint: setup ## only the checks of format and style (C++, Python, shell)
+	@tools/test.sh release format tidy python_lint shell_lint
 
 fuzz: setup ## only the fuzzers, FUZZ_SECONDS=60 each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh fuzzers fuzz

@@ -5,11 +5,11 @@
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
 # FUZZ_SECONDS (60) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(release asan tsan tidy fuzzers format python_lint release_tests asan_tests tsan_tests python_tests
-              asan_command fuzz)
+readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint
+              release_tests asan_tests tsan_tests python_tests asan_command fuzz)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
@@ -34,6 +34,7 @@ fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
 tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 2 clang-tidy --quiet -p build/release; }
+shell_lint() { find tools tests .ci -name '*.sh' -o -path .ci/run | xargs shellcheck -x; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
 run_ctest() { ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml"; }
