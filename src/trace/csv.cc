@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 
@@ -104,20 +105,22 @@ class CsvReader {
     row.id = values[kId];
     if (row.id.empty()) refuse("the id is empty");
     row.life.lower = number(values[kLower], "lower");
-    row.life.upper = checked_add(number(values[kUpper], "upper"), inclusive_ ? 1 : 0, where("upper"));
+    row.life.upper = sum(number(values[kUpper], "upper"), inclusive_ ? 1 : 0, "upper");
     if (row.life.empty())
       refuse("the lifespan ends at ", row.life.upper, ", not after it begins at ", row.life.lower);
     row.size = number(values[kSize], "size");
-    total_ =
-        checked_add(total_, checked_align_up(row.size, kAlignment, where("size")), where("the sum of sizes"));
+    total_ = sum(total_, sum(row.size, kAlignment, "size"), "the sum of sizes, with room to align each,");
     if (has_offset_) {
       row.offset = number(values[kOffset], "offset");
-      checked_add(*row.offset, row.size, where("offset + size"));
+      sum(*row.offset, row.size, "offset + size");
     }
     return row;
   }
 
-  std::string where(std::string_view what) const { return text(name_, ", line ", line_number_, ": ", what); }
+  std::int64_t sum(std::int64_t a, std::int64_t b, std::string_view what) const {
+    if (a > std::numeric_limits<std::int64_t>::max() - b) refuse(what, " is out of range");
+    return a + b;
+  }
 
   std::int64_t number(std::string_view field, std::string_view what) const {
     std::int64_t value = 0;

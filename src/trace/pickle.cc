@@ -1,7 +1,6 @@
 #include "trace/pickle.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -14,7 +13,7 @@ namespace stweaver {
 // ---------------------------------------------------------------------------------------- the document
 
 void PickleBudget::check() const {
-  if (used_ > std::min(kLimit, kBase + 2 * read_)) {
+  if (used_ > std::min(kLimit, kBase + 3 * read_)) {
     fail(name_, ": would take ", used_ >> 20, " MiB of memory after ", read_ >> 20,
          " MiB of input: this is not a memory snapshot of PyTorch");
   }
@@ -23,8 +22,7 @@ void PickleBudget::check() const {
 std::size_t PickleDocument::Hash::operator()(std::span<const PickleValue> items) const {
   std::uint64_t hash = items.size();
   for (const PickleValue& item : items) {
-    hash = (hash ^ static_cast<std::uint64_t>(item.bits) ^ static_cast<std::uint64_t>(item.kind) << 56) *
-           0x9e3779b97f4a7c15U;
+    hash = (hash ^ std::hash<std::int64_t>{}(item.bits())) * 0x9e3779b97f4a7c15U;
     hash ^= hash >> 32;
   }
   return hash;
@@ -40,12 +38,12 @@ PickleDocument::PickleDocument(std::string name, std::span<const std::string_vie
 }
 
 PickleKind PickleDocument::kind(PickleValue value) const {
-  const bool is_object = value.kind == PickleKind::kList || value.kind == PickleKind::kDict;
-  return is_object ? objects_[index_of(value)].kind : value.kind;
+  const bool is_object = value.kind() == PickleKind::kList || value.kind() == PickleKind::kDict;
+  return is_object ? objects_[index_of(value)].kind : value.kind();
 }
 
 std::span<const PickleValue> PickleDocument::items(PickleValue value) const {
-  if (value.kind == PickleKind::kTuple) return *tuples_[index_of(value)];
+  if (value.kind() == PickleKind::kTuple) return *tuples_[index_of(value)];
   const std::uint32_t shelf = objects_[index_of(value)].shelf;
   if (shelf == kNoShelf) return {};
   return shelves_[shelf];
@@ -83,7 +81,7 @@ PickleValue PickleDocument::make_tuple(std::span<const PickleValue> items) {
 }
 
 PickleValue PickleDocument::make_object(PickleKind kind) {
-  budget_.push(objects_, Object{kind, kNoShelf});
+  budget_.push(objects_, Object{kind, false, kNoShelf});
   return {kind, static_cast<std::int64_t>(objects_.size() - 1)};
 }
 
@@ -125,10 +123,11 @@ void PickleDocument::skip(PickleValue value) {
 }
 
 void PickleDocument::collapse(PickleValue value) {
-  if (kind(value) != PickleKind::kDict) return;
+  if (value.kind() != PickleKind::kDict) return;
+  Object& object = objects_[index_of(value)];
+  if (object.kind != PickleKind::kDict || std::exchange(object.offered, true)) return;
   const std::optional<std::uint32_t> record = collapse_(*this, value);
   if (!record) return;
-  Object& object = objects_[index_of(value)];
   put_away(object, PickleKind::kRecord);
   object.shelf = *record;
 }
@@ -140,7 +139,7 @@ void PickleDocument::append(PickleValue list, PickleValue item) {
 }
 
 void PickleDocument::store(PickleValue dict, PickleValue key, PickleValue value) {
-  const bool wanted = key.kind == PickleKind::kString && index_of(key) < key_count_;
+  const bool wanted = key.kind() == PickleKind::kString && index_of(key) < key_count_;
   if (!wanted || kind(dict) != PickleKind::kDict) return skip(value);
   std::vector<PickleValue>& pairs = shelf_of(objects_[index_of(dict)]);
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
@@ -340,7 +339,7 @@ class Machine {
   std::span<const PickleValue> above(std::size_t mark) const { return std::span(stack_).subspan(mark); }
 
   PickleValue container_below(std::size_t position, PickleKind kind) const {
-    if (position <= floor() || stack_[position - 1].kind != kind) refuse_damage("a container is missing");
+    if (position <= floor() || stack_[position - 1].kind() != kind) refuse_damage("a container is missing");
     return stack_[position - 1];
   }
 
@@ -406,7 +405,7 @@ class Machine {
     const bool negative = !digits.empty() && static_cast<std::uint8_t>(digits.back()) >= 0x80;
     std::int64_t value = negative ? -1 : 0;
     std::memcpy(&value, digits.data(), digits.size());
-    push({PickleKind::kInt, value});
+    push(PickleValue::integer(value));
   }
 
   std::uint64_t long_length() {
@@ -416,9 +415,8 @@ class Machine {
   }
 
   void push_float() {
-    auto bits = number<std::uint64_t>();
-    bits = __builtin_bswap64(bits);  // the one big-endian number of the format
-    push({PickleKind::kFloat, std::bit_cast<std::int64_t>(bits)});
+    skip_bytes(sizeof(double));
+    push({PickleKind::kFloat, 0});
   }
 
   void push_string(std::uint64_t length) { push(document_.make_string(bytes(length))); }

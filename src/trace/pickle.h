@@ -36,15 +36,36 @@ enum class PickleKind : std::uint8_t {
   kSkipped,  ///< bytes, a set, or something under a key that nobody asked for
 };
 
-/// A handle to a value; means something only together with its PickleDocument.
-struct PickleValue {
-  PickleKind kind =
-      PickleKind::kNone;  ///< what it was when it was made: PickleDocument::kind knows what it is
-  std::int64_t bits = 0;  ///< the number itself, or an index
+/// A handle to a value; means something only together with its PickleDocument. One word, because a document
+/// has many: hence integers of 60 bits only, which leaves room for every address, size, stream and clock
+/// time.
+class PickleValue {
+ public:
+  constexpr PickleValue() = default;
+  constexpr PickleValue(PickleKind kind, std::int64_t bits)
+      : word_(static_cast<std::uint64_t>(bits) << kKindBits | static_cast<std::uint64_t>(kind)) {}
+
+  /// An integer, or kHuge.
+  static constexpr PickleValue integer(std::int64_t value) {
+    const PickleValue made(PickleKind::kInt, value);
+    return made.bits() == value ? made : PickleValue(PickleKind::kHuge, 0);
+  }
+
+  /// What it was when it was made; PickleDocument::kind knows what it is now.
+  [[nodiscard]] constexpr PickleKind kind() const {
+    return static_cast<PickleKind>(word_ & ((1U << kKindBits) - 1));
+  }
+  /// The number itself, or an index.
+  [[nodiscard]] constexpr std::int64_t bits() const { return static_cast<std::int64_t>(word_) >> kKindBits; }
+
   friend bool operator==(const PickleValue&, const PickleValue&) = default;
+
+ private:
+  static constexpr unsigned kKindBits = 4;
+  std::uint64_t word_ = 0;
 };
 
-/// The host memory a document may take: 64 MiB and twice the bytes read so far, at most 16 GiB. So a small
+/// The host memory a document may take: 64 MiB and thrice the bytes read so far, at most 16 GiB. So a small
 /// file cannot ask for much, whatever lengths and repetitions it claims.
 class PickleBudget {
  public:
@@ -114,6 +135,7 @@ class PickleDocument {
   /// next list or dict once it is not needed any more.
   struct Object {
     PickleKind kind = PickleKind::kSkipped;
+    bool offered = false;            // to the caller's Collapse, who does not want it
     std::uint32_t shelf = kNoShelf;  // of a kRecord: its number
   };
   static constexpr std::uint32_t kNoShelf = UINT32_MAX;
@@ -129,7 +151,7 @@ class PickleDocument {
     bool operator()(std::span<const PickleValue> a, std::span<const PickleValue> b) const;
   };
 
-  static std::size_t index_of(PickleValue value) { return static_cast<std::size_t>(value.bits); }
+  static std::size_t index_of(PickleValue value) { return static_cast<std::size_t>(value.bits()); }
   PickleValue make_object(PickleKind kind);
   std::vector<PickleValue>& shelf_of(Object& object);
   void put_away(Object& object, PickleKind kind);

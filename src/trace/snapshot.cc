@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -149,7 +150,7 @@ class SnapshotReader {
     const PickleKind kind = document_.kind(value);
     if (kind == PickleKind::kHuge) refuse("is damaged: ", what, " is out of range");
     if (kind != PickleKind::kInt) refuse("is damaged: ", what, " is missing or not an integer");
-    return value.bits;
+    return value.bits();
   }
 
   std::int64_t integer(PickleValue dict, Key key) const {
@@ -168,7 +169,7 @@ class SnapshotReader {
   }
 
   void check_range(std::int64_t address, Bytes size) const {
-    checked_add(address, size, text(name_, ": is damaged: the end of a block"));
+    if (size > std::numeric_limits<std::int64_t>::max() - address) refuse("is damaged: a block has no end");
   }
 
   std::string_view string_or(PickleValue dict, Key key, std::string_view otherwise) const {
@@ -203,10 +204,11 @@ class SnapshotReader {
   }
 
   template <typename Record>
-  std::uint32_t keep_in(std::vector<Record>& records, const Record& record) {
+  std::uint32_t keep_in(std::deque<Record>& records, const Record& record) {
     if (records.size() == std::numeric_limits<std::uint32_t>::max())
       refuse("has more entries than can be read");
-    document_.budget().push(records, record);
+    document_.budget().charge(sizeof(Record));
+    records.push_back(record);
     return static_cast<std::uint32_t>(records.size() - 1);
   }
 
@@ -225,7 +227,7 @@ class SnapshotReader {
   }
 
   std::uint32_t number_of(PickleValue value, PickleKind kind, std::uint32_t otherwise) const {
-    return document_.kind(value) == kind ? static_cast<std::uint32_t>(value.bits) : otherwise;
+    return document_.kind(value) == kind ? static_cast<std::uint32_t>(value.bits()) : otherwise;
   }
 
   Block block_of(PickleValue dict) const {
@@ -248,7 +250,7 @@ class SnapshotReader {
   }
 
   template <typename Record>
-  const Record& record(const std::vector<Record>& records, PickleValue value, std::string_view what) const {
+  const Record& record(const std::deque<Record>& records, PickleValue value, std::string_view what) const {
     if (document_.kind(value) == PickleKind::kRecord) {
       const std::uint32_t number = document_.record(value);
       if (number < records.size()) return records[number];
@@ -381,8 +383,8 @@ class SnapshotReader {
   std::string name_;
   PickleDocument document_;
   PickleValue root_;
-  std::vector<HistoryEntry> entries_;
-  std::vector<Block> blocks_;
+  std::deque<HistoryEntry> entries_;  // a vector would take twice the memory whenever it grows
+  std::deque<Block> blocks_;
   std::unordered_map<std::uint32_t, std::uint32_t> texts_;  // string of the document -> text of the device
   std::map<std::pair<std::int64_t, std::int64_t>, Pool> pools_;
 };
