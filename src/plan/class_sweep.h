@@ -1,0 +1,30 @@
+// Duration-class sweep: long-lived items first, each class in one pass over time.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/gap_search.h"
+#include "plan/packer.h"
+
+namespace stweaver {
+
+struct Sweep {
+  Fit fit = Fit::kFirst;
+  bool mirrored = false;  ///< sweep from the end of time to its beginning
+};
+
+/// The class of every item; classes are placed in ascending order.
+using Classes = std::vector<int>;
+
+/// Classes by duration: floor(log_base(duration)), the longest lifespans first; durations up to `tail` share the
+/// last class. base > 1, tail >= 1.
+Classes duration_classes(const Instance& instance, double base, Time tail);
+
+/// Places class after class. Within a class one sweep over time keeps the live blocks in address order; items of
+/// earlier classes stand as obstacles, those that will be born within an item's lifespan included. O(n * live) in
+/// the worst case, near n log n on training traces. Nothing when the budget ran out.
+std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
+                                     const Budget& budget);
+
+}  // namespace stweaver

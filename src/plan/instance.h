@@ -1,0 +1,60 @@
+// A planning instance: rectangles in time and address space, and what it means to place them.
+//
+// This is the offline dynamic-storage-allocation problem. An *item* is as wide as its lifespan and as high as
+// its size; a *placement* gives every item an offset so that no two that live at the same time share a byte.
+// Time here is whatever the caller counts in (a job's plan counts requests, a CSV brings its own).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trace/model.h"
+
+namespace stweaver {
+
+using ItemId = std::uint32_t;  ///< index into Instance::items
+
+struct Item {
+  Bytes size = 0;  ///< > 0, a multiple of the alignment that offsets shall have
+  Lifespan life;   ///< not empty
+  Bytes above = 0; ///< the most that persistent requests hold during `life`; set by stack_persistent()
+  int group = -1;  ///< HomoPhase group (same birth phase, same death phase), -1 for none
+  int lane = 0;    ///< which of the job's streams it lives on, numbered from 0
+};
+
+/// A request that is never freed. The persistent ones of a job are stacked in order of birth from the end of the
+/// arena downwards, out of the packers' way: what they cover only grows, so no hole can open between them.
+struct Persistent {
+  Time birth = 0;
+  Bytes size = 0;
+};
+
+struct Instance {
+  std::vector<Item> items;
+  std::vector<Persistent> persistent;  ///< ordered by birth
+  int lanes = 1;                       ///< every item's lane is below this
+  /// Items of different lanes may share bytes only if one is gone for this long before the other is born: memory
+  /// that changes streams needs an event wait, and a wait for what lies far back is already over.
+  Time lane_gap = 0;
+};
+
+/// An item's lifespan as another lane has to respect it.
+constexpr Lifespan widened(const Lifespan& life, Time gap) {
+  return {life.lower - gap, life.upper + gap};
+}
+
+/// Sets every item's `above` from the persistent requests.
+void stack_persistent(Instance& instance);
+
+/// An offset per item.
+using Placement = std::vector<Bytes>;
+
+/// How large an arena must be that holds the placement: the most that an item and the persistent requests above it
+/// ever reach.
+Bytes peak_of(const Instance& instance, const Placement& placement);
+
+/// Max-load lower bound: the largest sum of sizes (items and persistent) alive at one time. No placement can
+/// have a lower peak. O(n log n).
+Bytes lower_bound_of(const Instance& instance);
+
+}  // namespace stweaver

@@ -1,0 +1,25 @@
+// What every constructor of placements has in common.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "plan/instance.h"
+
+namespace stweaver {
+
+using Clock = std::chrono::steady_clock;
+
+/// How far a packer may go before it gives up.
+struct Budget {
+  Bytes peak = std::numeric_limits<Bytes>::max();  ///< a placement that reaches this is of no use
+  Clock::time_point deadline = Clock::time_point::max();
+
+  [[nodiscard]] bool exceeded_by(Bytes top) const { return top >= peak; }
+  [[nodiscard]] bool over() const { return Clock::now() >= deadline; }
+};
+
+}  // namespace stweaver

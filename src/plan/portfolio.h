@@ -1,0 +1,43 @@
+// The portfolio: every constructor takes part, the best placement wins.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/packer.h"
+
+namespace stweaver {
+
+struct PortfolioOptions {
+  int threads = 0;     ///< 0: as many as the machine has
+  double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
+  Bytes goal = 0;      ///< a peak that is good enough; the lower bound when that is larger
+};
+
+struct PortfolioResult {
+  Placement placement;
+  Bytes lower_bound = 0;
+  Bytes peak = 0;
+  std::string winner;  ///< the member that found it
+  double seconds = 0;
+  int threads = 0;
+};
+
+/// A constructor in the portfolio. `step` returns its next placement, or nothing when it has no more to give.
+struct Member {
+  std::string name;
+  int first_round = 0;  ///< the costly ones join late: most instances are solved before
+  std::function<std::optional<Placement>(const Budget&)> step;
+};
+
+/// The members for an instance, which must outlive them. Those that know no lanes are left out when it has some.
+std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound);
+
+/// Runs the members round by round, one step each, on several threads; stops when a placement meets the goal, when
+/// nobody has more to give, or at the timeout. What a round may use of the others is fixed at its start, so the
+/// outcome depends on the instance alone, not on threads or timing, unless the timeout strikes.
+PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& options);
+
+}  // namespace stweaver

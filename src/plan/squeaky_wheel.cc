@@ -1,0 +1,35 @@
+#include "plan/squeaky_wheel.h"
+
+#include <cstddef>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// Moves what sticks out above `bound` one class ahead; false when nothing could move.
+bool promote(const Instance& instance, const Placement& placement, Bytes bound, Classes& classes) {
+  bool promoted = false;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const Item& item = instance.items[i];
+    if (placement[i] + item.size + item.above > bound && classes[i] > 0) {
+      --classes[i];
+      promoted = true;
+    }
+  }
+  return promoted;
+}
+
+}  // namespace
+
+SqueakyWheel::SqueakyWheel(const Instance& instance, Classes classes, const Sweep& options, Bytes bound)
+    : instance_(instance), classes_(std::move(classes)), options_(options), bound_(bound) {}
+
+std::optional<Placement> SqueakyWheel::step(const Budget& budget) {
+  if (exhausted_) return std::nullopt;
+  // The peak is no limit here: the whole placement is needed to see what sticks out.
+  std::optional<Placement> placement = class_sweep(instance_, classes_, options_, {.deadline = budget.deadline});
+  exhausted_ = !placement || !promote(instance_, *placement, bound_, classes_);
+  return placement;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,28 @@
+// Squeaky-wheel optimization around the class sweep.
+#pragma once
+
+#include <optional>
+
+#include "plan/class_sweep.h"
+
+namespace stweaver {
+
+/// Sweeps again and again; after each sweep the items that stick out above the bound move one class ahead, so that
+/// what was hard to place is placed earlier (Joslin and Clements 1999).
+class SqueakyWheel {
+ public:
+  /// `bound` is the peak to aim at. `instance` must outlive this.
+  SqueakyWheel(const Instance& instance, Classes classes, const Sweep& options, Bytes bound);
+
+  /// One sweep. Nothing when the deadline passed, or when no class can change any more.
+  std::optional<Placement> step(const Budget& budget);
+
+ private:
+  const Instance& instance_;
+  Classes classes_;
+  Sweep options_;
+  Bytes bound_;
+  bool exhausted_ = false;
+};
+
+}  // namespace stweaver

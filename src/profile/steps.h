@@ -1,0 +1,37 @@
+// Steps: where one optimizer step of a job ends and the next begins.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trace/model.h"
+
+namespace stweaver {
+
+enum class StepSource : std::uint8_t {
+  kMarks,       ///< the job (or its profiler) marked them
+  kRepetition,  ///< found in the request stream itself
+  kNone,        ///< there are none to be seen
+};
+
+/// The steps of a trace in order, each a span of events; they do not overlap. What comes before the first is the
+/// prologue (weights, warm-up).
+struct Steps {
+  StepSource source = StepSource::kNone;
+  std::vector<Lifespan> spans;
+  std::string note;  ///< when there are none: why, and what to do
+};
+
+/// Steps from marks if there are any, else from repetition.
+Steps find_steps(const Trace& trace);
+
+/// Steps from labels like "iteration 3", "step 3" or "ProfilerStep#3"; the label "end" ends the last one. A last
+/// step that was cut short is dropped.
+Steps steps_from_marks(const Trace& trace);
+
+/// Steps from the request stream alone. Strings of requests that occur once per step, at even distances, give the
+/// period; a step's boundary is where the memory that steps hold is lowest and, among equals, where the program
+/// paused longest.
+Steps steps_from_repetition(const Trace& trace);
+
+}  // namespace stweaver
