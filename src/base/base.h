@@ -4,5 +4,6 @@
 #include "base/checked.h"   // IWYU pragma: export
 #include "base/checksum.h"  // IWYU pragma: export
 #include "base/error.h"     // IWYU pragma: export
+#include "base/hash.h"      // IWYU pragma: export
 #include "base/interval.h"  // IWYU pragma: export
 #include "base/size.h"      // IWYU pragma: export

@@ -61,42 +61,17 @@ constexpr Strings kStructureStrings{16, 8};
 /// Sizes that stay when sequence lengths vary are an optimizer's, which may be a handful of requests.
 constexpr Strings kSizeStrings{4, 2};
 
-constexpr RequestId kLong = 63;             // lifetimes are told apart up to this many requests
 constexpr double kEven = 1.3;               // longest distance over shortest between a string's occurrences
 constexpr double kCoverage = 0.5;           // steps make up at least this share of the trace
 constexpr double kSamePeriod = 0.1;         // how far two measurements of the period may lie apart
 constexpr double kIdentical = 0.98;         // two steps alone must be this much alike to be believed
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 29U);
-}
-
-/// One token per request: what it looks like.
+/// One token per request: what it looks like (profile/timeline.h).
 using Tokens = std::vector<std::uint64_t>;
-
-/// Stream and lifetime: the same in every step, whatever the sizes.
-Tokens structure_tokens(const Trace& trace) {
-  Tokens tokens;
-  tokens.reserve(trace.requests.size());
-  const std::vector<RequestId> structure = structure_of(trace, kLong);
-  for (std::size_t i = 0; i < structure.size(); ++i) tokens.push_back(mix(trace.requests[i].stream, structure[i]));
-  return tokens;
-}
-
-/// Stream and size: tells an optimizer's tensors from a micro-batch's.
-Tokens size_tokens(const Trace& trace) {
-  Tokens tokens;
-  tokens.reserve(trace.requests.size());
-  for (const Request& request : trace.requests) {
-    tokens.push_back(mix(request.stream, static_cast<std::uint64_t>(request.size)));
-  }
-  return tokens;
-}
 
 std::uint64_t hash_range(const Tokens& tokens, std::size_t first, std::size_t count) {
   std::uint64_t hash = 1;
-  for (std::size_t i = first; i < std::min(first + count, tokens.size()); ++i) hash = mix(hash, tokens[i]);
+  for (std::size_t i = first; i < std::min(first + count, tokens.size()); ++i) hash = mix_hash(hash, tokens[i]);
   return hash;
 }
 
@@ -224,7 +199,7 @@ class BoundarySearch {
     const std::size_t next = births_[static_cast<std::size_t>(time)];
     const std::size_t first = next < kContext ? 0 : next - kContext;
     const Time last_birth = next == 0 ? 0 : trace_.requests[next - 1].life.lower;
-    return mix(hash_range(tokens_, first, next - first + kContext), static_cast<std::uint64_t>(time - last_birth));
+    return mix_hash(hash_range(tokens_, first, next - first + kContext), static_cast<std::uint64_t>(time - last_birth));
   }
 
   /// The times in [from, to) where the load is near its lowest there.

@@ -4,6 +4,12 @@
 #include <cstddef>
 
 namespace stweaver {
+namespace {
+
+/// Lifetimes are told apart up to this many requests; beyond, the order of long lives would drown the pattern.
+constexpr RequestId kLong = 63;
+
+}  // namespace
 
 std::vector<RequestId> births_before(const Trace& trace) {
   std::vector<RequestId> births(static_cast<std::size_t>(trace.end) + 1, 0);
@@ -20,16 +26,43 @@ std::vector<RequestId> births_before(const Trace& trace) {
   return births;
 }
 
-std::vector<RequestId> structure_of(const Trace& trace, RequestId cap) {
+std::vector<std::uint64_t> structure_tokens(const Trace& trace) {
   const std::vector<RequestId> births = births_before(trace);
-  std::vector<RequestId> structure;
-  structure.reserve(trace.requests.size());
+  std::vector<std::uint64_t> tokens;
+  tokens.reserve(trace.requests.size());
   for (RequestId id = 0; id < trace.requests.size(); ++id) {
     const Request& request = trace.requests[id];
-    const RequestId met = request.life.upper == kForever ? cap : death_of(request, births) - id - 1;
-    structure.push_back(std::min(met, cap));
+    const RequestId met = request.life.upper == kForever ? kLong : death_of(request, births) - id - 1;
+    tokens.push_back(mix_hash(mix_hash(request.stream, request.pool), std::min(met, kLong)));
   }
-  return structure;
+  return tokens;
+}
+
+std::vector<std::uint64_t> size_tokens(const Trace& trace) {
+  std::vector<std::uint64_t> tokens;
+  tokens.reserve(trace.requests.size());
+  for (const Request& request : trace.requests) {
+    tokens.push_back(mix_hash(mix_hash(request.stream, request.pool), static_cast<std::uint64_t>(request.size)));
+  }
+  return tokens;
+}
+
+Trace prefix_of(const Trace& trace, Time end) {
+  Trace prefix = trace;
+  const auto from = [end](auto& list) {
+    return std::find_if(list.begin(), list.end(), [end](const auto& entry) { return entry.time >= end; });
+  };
+  prefix.end = end;
+  prefix.marks.erase(from(prefix.marks), prefix.marks.end());
+  prefix.reserves.erase(from(prefix.reserves), prefix.reserves.end());
+  prefix.ooms.erase(from(prefix.ooms), prefix.ooms.end());
+  if (!prefix.micros.empty()) prefix.micros.resize(static_cast<std::size_t>(end));
+  std::erase_if(prefix.requests, [end](const Request& request) { return request.life.lower >= end; });
+  for (Request& request : prefix.requests) {
+    if (request.life.upper >= end) request.life.upper = kForever;
+    if (request.dropped >= end) request.dropped = kForever;
+  }
+  return prefix;
 }
 
 }  // namespace stweaver

@@ -21,8 +21,13 @@ inline RequestId death_of(const Request& request, const std::vector<RequestId>& 
   return births[static_cast<std::size_t>(request.life.upper)];
 }
 
-/// How many requests are born during a request's life, 0 for one freed before the next; `cap` at most, and `cap`
-/// for those never freed. Independent of sizes, and the same in every step: the structure of the stream.
-std::vector<RequestId> structure_of(const Trace& trace, RequestId cap);
+/// What a request looks like in a diff whatever its size: stream, pool and how long it lives.
+std::vector<std::uint64_t> structure_tokens(const Trace& trace);
+
+/// What a request looks like in a diff whatever its lifetime: stream, pool and size.
+std::vector<std::uint64_t> size_tokens(const Trace& trace);
+
+/// The trace as it stood when `end` events had been recorded: what is freed later is never freed in it.
+Trace prefix_of(const Trace& trace, Time end);
 
 }  // namespace stweaver

@@ -1,0 +1,274 @@
+#include "profile/pattern.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "profile/diff.h"
+#include "profile/timeline.h"
+
+namespace stweaver {
+namespace {
+
+using Tokens = std::vector<std::uint64_t>;
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// Insertions and deletions after which two steps count as different jobs.
+constexpr std::size_t kMostDifferences = 2000;
+/// Of a step's requests, so many must be found in the pattern.
+constexpr double kAlike = 0.5;
+
+/// The requests of one step.
+struct Span {
+  RequestId first = 0;
+  RequestId end = 0;
+
+  [[nodiscard]] std::size_t size() const { return end - first; }
+};
+
+Tokens slice(const Tokens& tokens, const Span& span) {
+  return {tokens.begin() + span.first, tokens.begin() + span.end};
+}
+
+/// Grows a sequence of positions so that every added step is a subsequence of it.
+class Aligner {
+ public:
+  Aligner(const Tokens& structure, const Tokens& sizes) : structure_(structure), sizes_(sizes) {}
+
+  [[nodiscard]] std::size_t positions() const { return structure_here_.size(); }
+  std::vector<AlignedStep> take_steps() { return std::move(steps_); }
+
+  /// False when the step is too different.
+  bool add(const Span& span) {
+    const Tokens structure = slice(structure_, span);
+    const Tokens sizes = slice(sizes_, span);
+    if (steps_.empty()) {
+      steps_.push_back({span.first, {}});
+      for (std::uint32_t i = 0; i < span.size(); ++i) steps_.back().position_of.push_back(i);
+      structure_here_ = structure;
+      sizes_here_ = sizes;
+      return true;
+    }
+    const std::optional<Pairs> pairs = match(structure, sizes);
+    if (!pairs || static_cast<double>(pairs->size()) < kAlike * static_cast<double>(span.size())) return false;
+    merge(span, *pairs, structure, sizes);
+    return true;
+  }
+
+  /// Where the requests of a step stand that is not to add positions; kNoPosition for those that stand nowhere.
+  std::optional<AlignedStep> locate(const Span& span) const {
+    const std::optional<Pairs> pairs = match(slice(structure_, span), slice(sizes_, span));
+    if (!pairs) return std::nullopt;
+    AlignedStep step{span.first, std::vector<std::uint32_t>(span.size(), kNoPosition)};
+    for (const auto& [here, there] : *pairs) step.position_of[there] = static_cast<std::uint32_t>(here);
+    return step;
+  }
+
+ private:
+  /// By size or by structure, whichever leaves less over: sizes are surer when shapes are fixed, structure holds
+  /// when they vary.
+  [[nodiscard]] std::optional<Pairs> match(const Tokens& structure, const Tokens& sizes) const {
+    if (structure == structure_here_ || sizes == sizes_here_) {
+      Pairs pairs;
+      for (std::size_t i = 0; i < structure.size(); ++i) pairs.emplace_back(i, i);
+      return pairs;
+    }
+    std::optional<Pairs> by_structure = common_subsequence(structure_here_, structure, kMostDifferences);
+    std::optional<Pairs> by_size = common_subsequence(sizes_here_, sizes, kMostDifferences);
+    if (!by_structure || (by_size && by_size->size() > by_structure->size())) return by_size;
+    return by_structure;
+  }
+
+  /// Inserts the step's unmatched requests between the positions its matched ones have.
+  void merge(const Span& span, const Pairs& pairs, const Tokens& structure, const Tokens& sizes) {
+    Tokens new_structure;
+    Tokens new_sizes;
+    std::vector<std::uint32_t> moved_to(positions());
+    AlignedStep step{span.first, std::vector<std::uint32_t>(span.size())};
+    std::size_t here = 0;
+    std::size_t there = 0;
+    const auto keep_until = [&](std::size_t end) {
+      for (; here < end; ++here) {
+        moved_to[here] = static_cast<std::uint32_t>(new_structure.size());
+        new_structure.push_back(structure_here_[here]);
+        new_sizes.push_back(sizes_here_[here]);
+      }
+    };
+    const auto insert_until = [&](std::size_t end) {
+      for (; there < end; ++there) {
+        step.position_of[there] = static_cast<std::uint32_t>(new_structure.size());
+        new_structure.push_back(structure[there]);
+        new_sizes.push_back(sizes[there]);
+      }
+    };
+    for (const auto& [matched_here, matched_there] : pairs) {
+      keep_until(matched_here);
+      insert_until(matched_there);
+      step.position_of[there++] = static_cast<std::uint32_t>(new_structure.size());
+      keep_until(matched_here + 1);
+    }
+    keep_until(positions());
+    insert_until(span.size());
+    for (AlignedStep& old : steps_) {
+      for (std::uint32_t& position : old.position_of) position = moved_to[position];
+    }
+    structure_here_ = std::move(new_structure);
+    sizes_here_ = std::move(new_sizes);
+    steps_.push_back(std::move(step));
+  }
+
+  const Tokens& structure_;
+  const Tokens& sizes_;
+  Tokens structure_here_;  // of the positions
+  Tokens sizes_here_;
+  std::vector<AlignedStep> steps_;
+};
+
+/// The first step after which no more persistent memory is born than in a late one.
+std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans, const std::vector<LifeClass>& classes) {
+  if (spans.size() < 2) return 0;
+  const auto persistent_bytes = [&](const Span& span) {
+    Bytes bytes = 0;
+    for (RequestId id = span.first; id < span.end; ++id) {
+      if (classes[id] == LifeClass::kPersistent) bytes += trace.requests[id].size;
+    }
+    return bytes;
+  };
+  std::size_t steady = 1;
+  if (spans.size() < 4) return steady;
+  const Bytes late = persistent_bytes(spans[spans.size() - 2]);
+  while (steady + 2 < spans.size() && persistent_bytes(spans[steady]) > late) ++steady;
+  return steady;
+}
+
+/// When the request's memory is free again, in positions from the beginning of its step; kForever when that is beyond
+/// the next step, nothing when the recording ended before.
+std::optional<Time> death_in_positions(const Trace& trace, const Pattern& pattern, std::size_t step,
+                                       const Request& request, const std::vector<RequestId>& births) {
+  const bool last = step + 1 == pattern.steps.size();
+  if (request.life.upper == kForever) return last ? std::nullopt : std::optional<Time>(kForever);
+  const AlignedStep& here = pattern.steps[step];
+  const RequestId next = death_of(request, births);
+  const std::size_t index = next - here.first;
+  if (index < here.position_of.size()) return here.position_of[index];
+  const auto length = static_cast<Time>(pattern.positions.size());
+  if (index == here.position_of.size()) return length;
+  if (last) return next == trace.requests.size() ? std::optional<Time>(length) : std::nullopt;
+  const AlignedStep& after = pattern.steps[step + 1];
+  if (next - after.first < after.position_of.size()) return length + after.position_of[next - after.first];
+  return next - after.first == after.position_of.size() ? 2 * length : kForever;
+}
+
+void fill_positions(const Trace& trace, Pattern& pattern) {
+  struct Seen {
+    std::size_t steps = 0;
+    Time earliest_death = kForever;
+  };
+  std::vector<Seen> seen(pattern.positions.size());
+  const std::vector<RequestId> births = births_before(trace);
+  for (std::size_t k = 0; k < pattern.steps.size(); ++k) {
+    const AlignedStep& step = pattern.steps[k];
+    for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+      const Request& request = trace.requests[step.first + i];
+      Position& position = pattern.positions[step.position_of[i]];
+      Seen& before = seen[step.position_of[i]];
+      const std::optional<Time> death = death_in_positions(trace, pattern, k, request, births);
+      if (before.steps++ == 0) {
+        position.smallest = request.size;
+        position.stream = request.stream;
+        position.pool = request.pool;
+      }
+      position.size = std::max(position.size, request.size);
+      position.smallest = std::min(position.smallest, request.size);
+      if (!death) continue;
+      position.death = std::max(position.death, *death);
+      before.earliest_death = std::min(before.earliest_death, *death);
+    }
+  }
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    Position& position = pattern.positions[p];
+    // Never seen to die: for all we know it lives until its like is born again.
+    const bool unknown = position.death == 0;
+    if (unknown) position.death = static_cast<Time>(p + pattern.positions.size());
+    const bool fixed = seen[p].steps == pattern.steps.size() && position.size == position.smallest &&
+                       (unknown || seen[p].earliest_death == position.death);
+    position.kind = fixed ? PositionKind::kStatic : PositionKind::kVarying;
+  }
+}
+
+// ---- Varying or dynamic ----------------------------------------------------------------------------------------
+
+/// How many neighbours are asked, and how many of them must agree, for a size to count as moving along.
+constexpr std::size_t kNeighbours = 128;
+constexpr double kAgree = 0.9;
+
+/// Marks as dynamic the positions whose sizes grow where their neighbours' shrink. `change` is +1, -1 or 0 per position:
+/// how its size differs between two steps. Agreement on one side is enough: two micro-batches may meet here.
+void vote_against(const std::vector<int>& change, std::vector<int>& votes) {
+  std::vector<std::size_t> moved;
+  for (std::size_t p = 0; p < change.size(); ++p) {
+    if (change[p] != 0) moved.push_back(p);
+  }
+  std::vector<int> sum(moved.size() + 1, 0);
+  for (std::size_t i = 0; i < moved.size(); ++i) sum[i + 1] = sum[i] + change[moved[i]];
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    const auto agrees = [&](std::size_t first, std::size_t end) {
+      const auto count = static_cast<double>(end - first);
+      return (count + change[moved[i]] * (sum[end] - sum[first])) / 2 >= kAgree * count;
+    };
+    const std::size_t before = i < kNeighbours ? 0 : i - kNeighbours;
+    const std::size_t after = std::min(i + 1 + kNeighbours, moved.size());
+    votes[moved[i]] += agrees(before, i + 1) || agrees(i, after) ? -1 : 1;
+  }
+}
+
+void find_dynamic(const Trace& trace, Pattern& pattern) {
+  std::vector<int> votes(pattern.positions.size(), 0);
+  std::vector<Bytes> reference(pattern.positions.size(), -1);
+  for (const AlignedStep& step : pattern.steps) {
+    std::vector<int> change(pattern.positions.size(), 0);
+    for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+      const Bytes size = trace.requests[step.first + i].size;
+      Bytes& known = reference[step.position_of[i]];
+      if (known < 0) known = size;
+      change[step.position_of[i]] = size > known ? 1 : size < known ? -1 : 0;
+    }
+    vote_against(change, votes);
+  }
+  for (std::size_t p = 0; p < votes.size(); ++p) {
+    if (votes[p] > 0) pattern.positions[p].kind = PositionKind::kDynamic;
+  }
+}
+
+}  // namespace
+
+Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<LifeClass>& classes) {
+  Pattern pattern;
+  const std::vector<RequestId> births = births_before(trace);
+  std::vector<Span> spans;
+  for (const Lifespan& step : steps.spans) {
+    const Span span{births[static_cast<std::size_t>(step.lower)], births[static_cast<std::size_t>(step.upper)]};
+    if (span.size() > 0) spans.push_back(span);
+  }
+  pattern.prologue = static_cast<RequestId>(trace.requests.size());
+  if (spans.empty()) return pattern;
+
+  const Tokens structure = structure_tokens(trace);
+  const Tokens sizes = size_tokens(trace);
+  Aligner aligner(structure, sizes);
+  const std::size_t steady = first_steady(trace, spans, classes);
+  pattern.prologue = spans[steady].first;
+  for (std::size_t i = steady; i < spans.size() && aligner.add(spans[i]); ++i) continue;
+  pattern.positions.resize(aligner.positions());
+  if (steady > 0) {
+    if (std::optional<AlignedStep> before = aligner.locate(spans[steady - 1])) pattern.before = *std::move(before);
+  }
+  pattern.steps = aligner.take_steps();
+  fill_positions(trace, pattern);
+  find_dynamic(trace, pattern);
+  return pattern;
+}
+
+}  // namespace stweaver
