@@ -34,7 +34,7 @@ fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
 tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 2 clang-tidy --quiet -p build/release; }
-shell_lint() { find tools tests .ci -name '*.sh' -o -path .ci/run | xargs shellcheck -x; }
+shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
 run_ctest() { ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml"; }
