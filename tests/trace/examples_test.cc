@@ -1,0 +1,114 @@
+// The readers against real jobs: what the job itself measured must come out of its snapshot.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "archive/archive.h"
+#include "errors.h"
+#include "sources.h"
+#include "trace/trace.h"
+#include "traces.h"
+
+namespace stweaver {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kExamples = STWEAVER_TEST_DATA;
+
+/// What the manifest says of a job. A number is looked for by its key within the job's part of the file.
+class Manifest {
+ public:
+  Manifest() {
+    std::ifstream file(kExamples / "traces" / "manifest.json");
+    text_.assign(std::istreambuf_iterator<char>(file), {});
+  }
+
+  [[nodiscard]] double number(const std::string& job, const std::string& key) const {
+    std::smatch match;
+    const std::string part = text_.substr(text_.find('"' + job + '"'));
+    if (!std::regex_search(part, match, std::regex('"' + key + R"(": ([0-9.]+))")))
+      ADD_FAILURE() << job << key;
+    return std::stod(match[1]);
+  }
+
+ private:
+  std::string text_;
+};
+
+std::vector<std::string> jobs() {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& file : fs::directory_iterator(kExamples / "traces")) {
+    const std::string name = file.path().filename().string();
+    if (name.ends_with(".pickle.xz")) names.push_back(name.substr(0, name.find('.')));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+class RealJob : public testing::TestWithParam<std::string> {
+ protected:
+  [[nodiscard]] Trace read() const {
+    const fs::path path = kExamples / "traces" / (GetParam() + ".pickle.xz");
+    const std::vector<Trace> traces = read_traces(open_archive(path), path.string());
+    EXPECT_EQ(traces.size(), 1);
+    return traces.front();
+  }
+};
+
+TEST_P(RealJob, AskedForWhatItMeasured) {
+  const Trace trace = read();
+  const Manifest manifest;
+  EXPECT_EQ(static_cast<double>(trace.requests.size()), manifest.number(GetParam(), "requests"));
+  EXPECT_NEAR(to_gib(peak_requested(trace)), manifest.number(GetParam(), "peak_requested_gib"),
+              0.00005 + 1e-9);
+}
+
+TEST_P(RealJob, ReservedWhatItMeasured) {
+  const Trace trace = read();
+  Bytes largest = 0;
+  for (const Reserve& reserve : trace.reserves) largest = std::max(largest, reserve.bytes);
+  EXPECT_EQ(to_gib(largest), Manifest().number(GetParam(), "reserved_gib"));  // the first is that of "native"
+  EXPECT_EQ(trace.reserves.back().bytes, largest) << "none of these jobs gave memory back";
+}
+
+TEST_P(RealJob, HasItsMarksAndClock) {
+  const Trace trace = read();
+  EXPECT_EQ(trace.marks.front().label, "iteration 0");
+  EXPECT_EQ(trace.marks.back().label, "end");
+  EXPECT_EQ(trace.marks.back().time, trace.end);
+  EXPECT_EQ(trace.micros.size(), static_cast<std::size_t>(trace.end));
+  EXPECT_TRUE(std::ranges::is_sorted(trace.micros));
+}
+
+TEST_P(RealJob, SurvivesOurTraceFileAtATenthOfTheSize) {
+  const Trace trace = read();
+  std::string bytes;
+  write_trace_file(trace, [&](std::span<const std::byte> part) {
+    bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+  });
+  EXPECT_LT(bytes.size(), trace.requests.size() * 20) << "the pickle takes about 200 bytes per request";
+  expect_same(read_trace_file(source_of(bytes), "copy"), trace);
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, RealJob, testing::ValuesIn(jobs()),
+                         [](const auto& job) { return job.param; });
+
+TEST(Examples, HaveReadablePlanningInstances) {
+  std::size_t count = 0;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(kExamples / "planning")) {
+    if (file.path().extension() != ".csv") continue;
+    const std::vector<CsvRow> rows = read_csv(open_archive(file.path()), file.path().string());
+    EXPECT_GT(rows.size(), 100) << file.path();
+    std::ostringstream out;
+    write_csv(rows, out);
+    EXPECT_EQ(read_csv(source_of(out.str()), "copy"), rows);
+    ++count;
+  }
+  EXPECT_EQ(count, 13);
+}
+
+}  // namespace
+}  // namespace stweaver
