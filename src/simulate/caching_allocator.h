@@ -1,0 +1,149 @@
+// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, read at torch 2.10) on numbers instead of
+// memory, with its native segments and with its expandable segments.
+//
+// Words, as there. A *segment* is what one cudaMalloc returned, or a long range of addresses reserved for
+// expansion, into which *pages* are mapped as they are needed. A segment is a row of *blocks*, each in use,
+// free (cached) or, in an expandable segment, unmapped. A *pool* holds the free blocks of one kind: small or
+// large, PyTorch's default pool or one that belongs to a CUDA graph or a MemPool.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "simulate/allocator.h"
+#include "simulate/settings.h"
+
+namespace stweaver {
+
+/// 4 TiB, more than any device has: for a caller who wants no limit.
+inline constexpr Bytes kAmpleCapacity = Bytes{1} << 42U;
+
+/// Where cudaMalloc puts a segment of `size` bytes.
+using SegmentPlacer = std::function<Address(Bytes size)>;
+
+class CachingAllocator {
+ public:
+  /// `capacity`: bytes the device can give, from 1 to kAmpleCapacity; settings.memory_fraction of it may be
+  /// reserved. Of two free blocks of one size the lower is taken, so the addresses of segments matter a
+  /// little: without `place`, each lies below all before it, which is how the driver mostly does it
+  /// (docs/simulation.md has the evidence). Error for a capacity out of range.
+  explicit CachingAllocator(const AllocatorSettings& settings, Bytes capacity = kAmpleCapacity,
+                            SegmentPlacer place = {});
+
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+  CachingAllocator(CachingAllocator&&) = delete;
+  CachingAllocator& operator=(CachingAllocator&&) = delete;
+  ~CachingAllocator() = default;
+
+  /// The address of a block of at least `size` bytes, 0 for no bytes (as PyTorch), nothing when out of
+  /// memory. Error for a negative size.
+  std::optional<Address> allocate(Bytes size, Stream stream, Pool pool = 0);
+
+  /// Back to the free blocks; it may be used again at once, so other streams must be done with it. 0 is
+  /// ignored. Error for an address that is not allocated.
+  void free(Address address);
+
+  /// Gives back to the device what can be given back: free segments and pages of the default pool and of
+  /// released pools.
+  void empty_cache();
+
+  /// Nobody needs this pool any more (the graph is gone): its free segments may go back to the device.
+  void release_pool(Pool pool);
+
+  [[nodiscard]] const AllocatorStatistics& statistics() const { return statistics_; }
+
+ private:
+  struct BlockPool;
+
+  struct Block {
+    Address address = 0;
+    Bytes size = 0;
+    Bytes requested = 0;  ///< when in use: what was asked for
+    Stream stream = 0;
+    BlockPool* pool = nullptr;
+    Block* previous = nullptr;  ///< its neighbours in the segment, by address
+    Block* next = nullptr;
+    bool in_use = false;
+    bool mapped = true;
+    std::int64_t freed_at = 0;  ///< BlockPool::searches when it was put into the pool
+  };
+
+  /// Best fit is the first of this order that is not less than the request.
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  struct ByAddress {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  using FreeBlocks = std::set<Block*, BySize>;
+  using UnmappedBlocks = std::set<Block*, ByAddress>;
+
+  struct BlockPool {
+    bool small = false;
+    FreeBlocks free;
+    UnmappedBlocks unmapped;
+    std::int64_t searches = 0;  ///< the clock that garbage collection measures the age of blocks with
+  };
+
+  struct PoolPair {
+    BlockPool small{.small = true, .free = {}, .unmapped = {}};
+    BlockPool large;
+    bool released = false;
+  };
+
+  /// One request on its way through the allocator.
+  struct Wish {
+    Bytes size = 0;  ///< rounded
+    Stream stream = 0;
+    BlockPool& pool;
+  };
+
+  Block* find_free(const Wish& wish);
+  static FreeBlocks::iterator least_expandable(const BlockPool& pool, FreeBlocks::iterator found);
+  Block* grow(const Wish& wish);
+  Block* new_block(const Wish& wish);
+  Block* new_segment(const Wish& wish, Bytes size);
+  Block* expand(const Wish& wish);
+  Block* expandable_place(const Wish& wish);
+  Block* map(Block* block, Bytes size);
+  void unmap(Block* block);
+  [[nodiscard]] bool worth_splitting(const Block& block, Bytes size) const;
+  Block* cut(Block* block, Bytes size);
+  void merge(Block* into, Block* other);
+
+  [[nodiscard]] bool collects_garbage() const;
+  void collect_garbage();
+  bool release_oversize_blocks(const Wish& wish);
+  void release_cached_blocks();
+  void release_free_blocks(BlockPool& pool);
+  void release_segment(Block* block);
+
+  static void put_into_pool(Block* block);
+  Block* make_block(const Block& content);
+  void drop_block(Block* block);
+  void reserve(Bytes size);
+  Address take_addresses(Bytes size, Bytes alignment);
+  [[nodiscard]] Bytes page_size(const BlockPool& pool) const;
+
+  static constexpr Address kAddressesEnd = Address{1} << 63U;
+
+  AllocatorSettings settings_;
+  Bytes capacity_;
+  Bytes allowed_;  ///< what the memory fraction leaves of the capacity
+  AllocatorStatistics statistics_;
+  SegmentPlacer place_;
+  Address lowest_ = kAddressesEnd;  ///< of all addresses given to segments so far
+  std::map<Pool, PoolPair> pools_;  // a map, because blocks point to their pools
+  std::deque<Block> blocks_;        // every block ever made; those in spare_ are without use
+  std::vector<Block*> spare_;
+  std::unordered_map<Address, Block*> in_use_;
+};
+
+}  // namespace stweaver
