@@ -1,8 +1,9 @@
 // Serving a trace through an allocator.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "simulate/allocator.h"
