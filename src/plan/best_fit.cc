@@ -141,11 +141,8 @@ std::optional<Placement> place_in_order(const Instance& instance, const std::vec
     if (++count % 64 == 0 && budget.over()) return std::nullopt;
     const Item& item = instance.items[id];
     taken.clear();
-    placed.for_each_alive(widened(item.life, instance.lane_gap), [&](ItemId other) {
-      const Item& neighbour = instance.items[other];
-      if (neighbour.lane != item.lane || overlaps(neighbour.life, item.life)) {
-        taken.emplace_back(placement[other], placement[other] + neighbour.size);
-      }
+    placed.for_each_alive(item.life, [&](ItemId other) {
+      taken.emplace_back(placement[other], placement[other] + instance.items[other].size);
     });
     std::sort(taken.begin(), taken.end());
     GapSearch search(item.size, fit);

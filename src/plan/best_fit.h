@@ -13,7 +13,8 @@ namespace stweaver {
 /// its greedy-by-breadth, kDuration and kArea are XLA's kTemporal and kSpatial (GlobalDecreasingSizeBestFitHeap).
 enum class Order : unsigned char { kSize, kArea, kDuration, kBreadth };
 
-/// Places the items in the given order. O(sum over items of placed items alive with them). Respects lanes.
+/// Places the items in the given order. O(sum over items of placed items alive with them). Wants a plain
+/// instance.
 std::optional<Placement> place_in_order(const Instance& instance, const std::vector<ItemId>& order, Fit fit,
                                         const Budget& budget);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ class View {
     next_ = 0;
     live_.clear();
     deaths_.clear();
+    pending_.clear();
   }
 
   /// Moves on to `time`; never backwards within a class.
@@ -51,6 +53,12 @@ class View {
       enter(fixed_[next_]);
     }
     bury_until(time);
+    std::erase_if(pending_, [&](const Fixed& placed) {
+      const bool due = placed.life.lower <= time;
+      if (due) enter(placed);
+      return due;
+    });
+    bury_until(time);
   }
 
   /// The offset of a gap that stays free during `life`, where life.lower is the time advanced to.
@@ -58,6 +66,9 @@ class View {
     unborn_.clear();
     for (std::size_t i = next_; i < old_size_ && fixed_[i].life.lower < life.upper; ++i) {
       unborn_.push_back(fixed_[i].block);
+    }
+    for (const Fixed& placed : pending_) {
+      if (placed.life.lower < life.upper) unborn_.push_back(placed.block);
     }
     std::sort(unborn_.begin(), unborn_.end(), lower_block);
 
@@ -72,10 +83,14 @@ class View {
     return search.offset();
   }
 
-  /// A block placed at the time advanced to, or (widened) somewhat before.
-  void add(const Fixed& placed) {
+  /// A block placed at the time advanced to. Widened, it may begin before; shifted, it may begin later or be over.
+  void add(const Fixed& placed, Time now) {
     fixed_.push_back(placed);
-    enter(placed);
+    if (placed.life.lower > now) {
+      pending_.push_back(placed);
+    } else if (placed.life.upper > now) {
+      enter(placed);
+    }
   }
 
   void end_class() {
@@ -104,8 +119,12 @@ class View {
   std::size_t next_ = 0;       // the first of fixed_ that is not born yet
   std::vector<Block> live_;    // in address order
   std::vector<Fixed> deaths_;  // a heap of the live, the first to die on top
+  std::vector<Fixed> pending_;  // of the class being placed, not born yet
   std::vector<Block> unborn_;  // scratch
 };
+
+/// Before all time: what is placed then is pending in every class.
+constexpr Time kBeginning = std::numeric_limits<Time>::min();
 
 class Sweeper {
  public:
@@ -117,6 +136,7 @@ class Sweeper {
         views_(static_cast<std::size_t>(instance.lanes)) {}
 
   std::optional<Placement> run(const Classes& classes) {
+    stack_echoing();
     for (const std::vector<ItemId>& members : members_of(classes)) {
       if (!place_class(members)) return std::nullopt;
     }
@@ -124,15 +144,30 @@ class Sweeper {
   }
 
  private:
-  [[nodiscard]] Lifespan life_of(ItemId id) const {
-    const Lifespan& life = instance_.items[id].life;
+  [[nodiscard]] Lifespan oriented(const Lifespan& life) const {
     return options_.mirrored ? Lifespan{-life.upper, -life.lower} : life;
   }
+  [[nodiscard]] Lifespan life_of(ItemId id) const { return oriented(instance_.items[id].life); }
 
-  /// Items by class, each class in order of birth, the larger first.
+  /// Items with an echo come first, one on top of the other: at the turn of the step they all live together anyway.
+  void stack_echoing() {
+    for (View& view : views_) view.begin_class();
+    Bytes top = 0;
+    for (ItemId id = 0; id < instance_.items.size(); ++id) {
+      const Item& item = instance_.items[id];
+      if (item.echo.empty()) continue;
+      placement_[id] = top;
+      for (const Lifespan& span : {item.life, item.echo}) add(item, oriented(span), {top, top + item.size}, kBeginning);
+      top += item.size;
+    }
+    for (View& view : views_) view.end_class();
+  }
+
+  /// Items without an echo by class, each class in order of birth, the larger first.
   [[nodiscard]] std::vector<std::vector<ItemId>> members_of(const Classes& classes) const {
     std::vector<std::vector<ItemId>> by_class;
     for (ItemId id = 0; id < classes.size(); ++id) {
+      if (!instance_.items[id].echo.empty()) continue;
       const auto index = static_cast<std::size_t>(classes[id]);
       if (by_class.size() <= index) by_class.resize(index + 1);
       by_class[index].push_back(id);
@@ -160,7 +195,7 @@ class Sweeper {
       const Bytes offset = view_of(item).find_gap(item.size, life, options_.fit);
       if (budget_.exceeded_by(offset + item.size + item.above)) return false;
       placement_[id] = offset;
-      add(item, life, {offset, offset + item.size});
+      add(item, life, {offset, offset + item.size}, life.lower);
     }
     for (View& view : views_) view.end_class();
     return true;
@@ -168,10 +203,21 @@ class Sweeper {
 
   View& view_of(const Item& item) { return views_[static_cast<std::size_t>(item.lane)]; }
 
-  void add(const Item& item, const Lifespan& life, const Block& block) {
+  /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one round
+  /// earlier and later too.
+  void add(const Item& item, const Lifespan& life, const Block& block, Time now) {
+    const Time gap = instance_.lane_gap;
+    const Time round = instance_.cycle.contains(item.life.lower) ? instance_.cycle.length() : 0;
     for (View& view : views_) {
-      const bool own = &view == &view_of(item);
-      view.add({own ? life : widened(life, instance_.lane_gap), block});
+      if (&view == &view_of(item)) {
+        view.add({life, block}, now);
+        continue;
+      }
+      const Lifespan seen{life.lower - gap, life.upper + gap};
+      view.add({seen, block}, now);
+      if (round == 0) continue;
+      view.add({{seen.lower - round, seen.upper - round}, block}, now);
+      view.add({{seen.lower + round, seen.upper + round}, block}, now);
     }
   }
 

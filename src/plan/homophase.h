@@ -14,7 +14,7 @@ namespace stweaver {
 /// 3. Blocks and single items of one height, in descending order, form HomoSize layers by interval colouring; a
 ///    block first looks for a gap in the time of a higher layer.
 /// 4. Layers are stacked; what then hangs in the air is let down.
-/// Without groups (phases unknown) only 3 and 4 remain. Wants instance.lanes == 1.
+/// Without groups (phases unknown) only 3 and 4 remain. Wants a plain instance.
 std::optional<Placement> homophase(const Instance& instance, const Budget& budget);
 
 }  // namespace stweaver

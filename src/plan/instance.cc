@@ -36,6 +36,11 @@ void stack_persistent(Instance& instance) {
   for (Item& item : instance.items) item.above = load.at(item.life.upper - 1);
 }
 
+bool is_plain(const Instance& instance) {
+  return instance.lanes == 1 && std::all_of(instance.items.begin(), instance.items.end(),
+                                            [](const Item& item) { return item.echo.empty(); });
+}
+
 Bytes peak_of(const Instance& instance, const Placement& placement) {
   const PersistentLoad load(instance.persistent);
   Bytes peak = load.total();
@@ -50,8 +55,11 @@ Bytes lower_bound_of(const Instance& instance) {
   std::vector<std::pair<Time, Bytes>> changes;  // sorts frees before births of the same time
   changes.reserve(2 * instance.items.size() + instance.persistent.size());
   for (const Item& item : instance.items) {
-    changes.emplace_back(item.life.lower, item.size);
-    changes.emplace_back(item.life.upper, -item.size);
+    for (const Lifespan& span : {item.life, item.echo}) {
+      if (span.empty()) continue;
+      changes.emplace_back(span.lower, item.size);
+      changes.emplace_back(span.upper, -item.size);
+    }
   }
   for (const Persistent& request : instance.persistent) changes.emplace_back(request.birth, request.size);
   std::sort(changes.begin(), changes.end());

@@ -17,6 +17,9 @@ using ItemId = std::uint32_t;  ///< index into Instance::items
 struct Item {
   Bytes size = 0;  ///< > 0, a multiple of the alignment that offsets shall have
   Lifespan life;   ///< not empty
+  /// An earlier span in which the same bytes are taken too; usually empty. A tensor that every step leaves to the next
+  /// lives at the end of the step and again at its beginning.
+  Lifespan echo;
   Bytes above = 0; ///< the most that persistent requests hold during `life`; set by stack_persistent()
   int group = -1;  ///< HomoPhase group (same birth phase, same death phase), -1 for none
   int lane = 0;    ///< which of the job's streams it lives on, numbered from 0
@@ -36,12 +39,13 @@ struct Instance {
   /// Items of different lanes may share bytes only if one is gone for this long before the other is born: memory
   /// that changes streams needs an event wait, and a wait for what lies far back is already over.
   Time lane_gap = 0;
+  /// The part of time that repeats for ever, at the end of it; empty when nothing does. The lane gap holds across its
+  /// turn too. (Items of one lane need no such care: what crosses the turn has an echo.)
+  Lifespan cycle;
 };
 
-/// An item's lifespan as another lane has to respect it.
-constexpr Lifespan widened(const Lifespan& life, Time gap) {
-  return {life.lower - gap, life.upper + gap};
-}
+/// True when items have neither lanes nor echoes: what every constructor understands.
+bool is_plain(const Instance& instance);
 
 /// Sets every item's `above` from the persistent requests.
 void stack_persistent(Instance& instance);

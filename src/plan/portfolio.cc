@@ -127,14 +127,13 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   const auto add = [&](const std::string& name, int round, auto pack) {
     members.push_back(one_shot(name, round, pack));
   };
-  if (instance.lanes == 1) {
-    for (const auto& [name, key] : {std::pair("skyline by area", SkylineKey::kArea),
-                                    std::pair("skyline by size", SkylineKey::kSize),
-                                    std::pair("skyline by duration", SkylineKey::kDuration)}) {
-      add(name, kQuickRound, [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
-    }
-    add("homophase", kCostlyRound, [&instance](const Budget& budget) { return homophase(instance, budget); });
+  if (!is_plain(instance)) return members;
+  for (const auto& [name, key] : {std::pair("skyline by area", SkylineKey::kArea),
+                                  std::pair("skyline by size", SkylineKey::kSize),
+                                  std::pair("skyline by duration", SkylineKey::kDuration)}) {
+    add(name, kQuickRound, [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
   }
+  add("homophase", kCostlyRound, [&instance](const Budget& budget) { return homophase(instance, budget); });
   for (const auto& [name, order, fit] : {
            std::tuple("best fit by size", Order::kSize, Fit::kBest),
            std::tuple("best fit by area", Order::kArea, Fit::kBest),

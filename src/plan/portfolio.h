@@ -32,7 +32,8 @@ struct Member {
   std::function<std::optional<Placement>(const Budget&)> step;
 };
 
-/// The members for an instance, which must outlive them. Those that know no lanes are left out when it has some.
+/// The members for an instance, which must outlive them. Those that know neither lanes nor echoes are left out when it
+/// has some.
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound);
 
 /// Runs the members round by round, one step each, on several threads; stops when a placement meets the goal, when

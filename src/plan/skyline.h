@@ -11,8 +11,8 @@ namespace stweaver {
 enum class SkylineKey : unsigned char { kDuration, kSize, kArea };
 
 /// Raises a skyline over time: takes its lowest segment, puts there the item with the largest key whose lifespan
-/// lies inside it, and lifts the segment to its lower neighbour when there is none. Knows no lanes: wants
-/// instance.lanes == 1. About O(n log n).
+/// lies inside it, and lifts the segment to its lower neighbour when there is none. Wants a plain
+/// instance. About O(n log n).
 std::optional<Placement> skyline(const Instance& instance, SkylineKey key, const Budget& budget);
 
 }  // namespace stweaver

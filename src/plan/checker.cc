@@ -1,0 +1,217 @@
+#include "plan/checker.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// Something that holds bytes for a while.
+struct Rectangle {
+  Lifespan life;
+  Bytes offset = 0;
+  Bytes size = 0;
+  Stream stream = 0;
+  std::string name;
+};
+
+/// Collects offences up to a limit.
+class Violations {
+ public:
+  explicit Violations(std::size_t most) : most_(most) {}
+
+  template <typename... Parts>
+  void add(const Parts&... parts) {
+    if (lines_.size() < most_) lines_.push_back(text(parts...));
+  }
+
+  [[nodiscard]] bool full() const { return lines_.size() >= most_; }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  std::size_t most_;
+  std::vector<std::string> lines_;
+};
+
+/// Reports rectangles that share a byte at one time: a sweep over time that keeps the living ones by address. As long
+/// as no overlap was reported they are disjoint, so that only the two neighbours of a new one need a look.
+void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violations) {
+  struct Event {
+    Time time;
+    bool birth;  // deaths sort before births of the same time
+    std::size_t index;
+  };
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < rectangles.size(); ++i) {
+    if (rectangles[i].life.empty()) continue;
+    events.push_back({rectangles[i].life.lower, true, i});
+    events.push_back({rectangles[i].life.upper, false, i});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.time != b.time ? a.time < b.time : a.birth != b.birth ? b.birth : a.index < b.index;
+  });
+
+  std::map<Bytes, std::size_t> alive;  // offset -> rectangle
+  std::vector<bool> placed(rectangles.size(), false);
+  for (const Event& event : events) {
+    if (violations.full()) return;
+    const Rectangle& rectangle = rectangles[event.index];
+    if (!event.birth) {
+      if (placed[event.index]) alive.erase(rectangle.offset);
+      continue;
+    }
+    const auto above = alive.lower_bound(rectangle.offset);
+    const Rectangle* hit = nullptr;
+    if (above != alive.end() && above->first < rectangle.offset + rectangle.size) hit = &rectangles[above->second];
+    if (above != alive.begin()) {
+      const Rectangle& below = rectangles[std::prev(above)->second];
+      if (below.offset + below.size > rectangle.offset) hit = &below;
+    }
+    if (hit != nullptr) {
+      violations.add(rectangle.name, " and ", hit->name, " share bytes at time ", event.time);
+      continue;
+    }
+    placed[event.index] = true;
+    alive.emplace(rectangle.offset, event.index);
+  }
+}
+
+/// Reports bytes that pass from one stream to another in less than `gap`. Keeps, by address, who used a stretch of the
+/// arena last and until when.
+void check_stream_gaps(std::vector<Rectangle> rectangles, Time gap, Violations& violations) {
+  struct LastUse {
+    Bytes end;
+    Time until;
+    Stream stream;
+    std::size_t index;
+  };
+  std::sort(rectangles.begin(), rectangles.end(),
+            [](const Rectangle& a, const Rectangle& b) { return a.life.lower < b.life.lower; });
+  std::map<Bytes, LastUse> last;  // offset -> stretch, disjoint
+  for (std::size_t i = 0; i < rectangles.size(); ++i) {
+    if (violations.full()) return;
+    const Rectangle& rectangle = rectangles[i];
+    const Bytes end = rectangle.offset + rectangle.size;
+    auto it = last.upper_bound(rectangle.offset);
+    if (it != last.begin() && std::prev(it)->second.end > rectangle.offset) --it;
+    while (it != last.end() && it->first < end) {
+      const auto [offset, use] = *it;
+      if (use.stream != rectangle.stream && rectangle.life.lower - use.until < gap) {
+        violations.add(rectangle.name, " takes bytes of another stream's ", rectangles[use.index].name, " after ",
+                       rectangle.life.lower - use.until, " requests, less than the plan's ", gap);
+      }
+      it = last.erase(it);
+      if (offset < rectangle.offset) last.emplace(offset, LastUse{rectangle.offset, use.until, use.stream, use.index});
+      if (use.end > end) it = last.emplace(end, use).first;
+    }
+    last[rectangle.offset] = {end, rectangle.life.upper, rectangle.stream, i};
+  }
+}
+
+Time later(Time time, Time by) {
+  return time == kForever ? kForever : time + by;
+}
+
+/// The planned slots over the prologue and two rounds of the step: enough to see one step meet the next.
+std::vector<Rectangle> unrolled(const Plan& plan) {
+  std::vector<Rectangle> rectangles;
+  const auto add = [&](std::size_t number, Time shift) {
+    const Slot& slot = plan.slots[number];
+    if (slot.offset == kUnplanned) return;
+    const Time birth = static_cast<Time>(number) + shift;
+    rectangles.push_back({{birth, later(slot.death, shift)}, slot.offset, slot.size, slot.stream, text("slot ", number)});
+  };
+  const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) add(i, 0);
+  for (std::size_t i = plan.prologue; i < plan.slots.size(); ++i) add(i, length);
+  return rectangles;
+}
+
+void check_slots(const Plan& plan, Violations& violations) {
+  if (plan.alignment < 1) {
+    violations.add("the plan's alignment is ", plan.alignment);
+    return;
+  }
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    if (slot.offset == kUnplanned) continue;
+    if (slot.size <= 0) violations.add("slot ", i, " has ", slot.size, " bytes");
+    if (slot.offset < 0 || slot.size > plan.arena || slot.offset > plan.arena - slot.size) {
+      violations.add("slot ", i, " at ", slot.offset, " does not fit the arena of ", plan.arena, " bytes");
+    }
+    if (slot.offset % plan.alignment != 0) {
+      violations.add("slot ", i, " at ", slot.offset, " is not aligned to ", plan.alignment);
+    }
+    if (slot.death <= static_cast<Time>(i)) violations.add("slot ", i, " dies before it is born");
+    if (slot.death == kForever && i >= plan.prologue) violations.add("slot ", i, " of the step is never freed");
+  }
+}
+
+/// The slot of every request, -1 for none; reports runs that make no sense.
+std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace, Violations& violations) {
+  std::vector<std::int64_t> slot_of(trace.requests.size(), -1);
+  for (const Run& run : plan.runs) {
+    if (run.request > trace.requests.size() || run.count > trace.requests.size() - run.request ||
+        run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot) {
+      violations.add("the plan speaks of requests ", run.request, " to ", run.request + std::uint64_t{run.count},
+                     ", which the trace or the plan does not have");
+      continue;
+    }
+    for (std::uint32_t i = 0; i < run.count; ++i) slot_of[run.request + i] = std::int64_t{run.slot} + i;
+  }
+  return slot_of;
+}
+
+void check_requests(const Plan& plan, const Trace& trace, Violations& violations) {
+  const std::vector<std::int64_t> slot_of = slots_of_requests(plan, trace, violations);
+  std::vector<Rectangle> rectangles;
+  for (std::size_t i = 0; i < slot_of.size(); ++i) {
+    if (slot_of[i] < 0) continue;
+    const Slot& slot = plan.slots[static_cast<std::size_t>(slot_of[i])];
+    if (slot.offset == kUnplanned) continue;
+    const Request& request = trace.requests[i];
+    if (request.size > slot.size || (!slot.varying && slot.size - request.size >= plan.alignment + (request.size == 0))) {
+      violations.add("request ", i, " of ", request.size, " bytes does not match slot ", slot_of[i], " of ", slot.size);
+    }
+    if (request.stream != slot.stream) violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
+    // An empty request still holds its slot's first byte: its address is in use.
+    rectangles.push_back({request.life, slot.offset, std::max<Bytes>(request.size, 1), request.stream, text("request ", i)});
+  }
+  check_overlaps(rectangles, violations);
+}
+
+}  // namespace
+
+std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::size_t most) {
+  Violations violations(most);
+  if (plan.fingerprint != fingerprint_of(trace)) {
+    violations.add("the plan was made from another trace (", plan.source, ")");
+    return violations.take();
+  }
+  if (plan.prologue > plan.slots.size()) {
+    violations.add("the plan's prologue of ", plan.prologue, " is longer than the plan");
+    return violations.take();
+  }
+  check_slots(plan, violations);
+  const std::vector<Rectangle> slots = unrolled(plan);
+  check_overlaps(slots, violations);
+  check_stream_gaps(slots, plan.stream_gap, violations);
+  check_requests(plan, trace, violations);
+  return violations.take();
+}
+
+std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, const std::vector<Bytes>& sizes,
+                                         const std::vector<Bytes>& offsets, std::size_t most) {
+  Violations violations(most);
+  std::vector<Rectangle> rectangles;
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    if (offsets[i] < 0) violations.add("item ", i, " lies below 0");
+    rectangles.push_back({lives[i], offsets[i], sizes[i], 0, text("item ", i)});
+  }
+  check_overlaps(rectangles, violations);
+  return violations.take();
+}
+
+}  // namespace stweaver

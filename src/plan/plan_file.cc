@@ -1,0 +1,206 @@
+#include "plan/plan_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <iomanip>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "base/base.h"
+
+namespace stweaver {
+namespace {
+
+constexpr std::string_view kMagic = "stweaver-plan";
+constexpr int kVersion = 1;
+/// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+
+std::uint32_t crc_of(std::string_view text) {
+  return crc32c(std::as_bytes(std::span(text)));
+}
+
+std::string hex(std::uint64_t value, int digits) {
+  std::ostringstream out;
+  out << std::hex << std::setfill('0') << std::setw(digits) << value;
+  return out.str();
+}
+
+/// A name on one line, whatever it holds.
+std::string one_line(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
+std::string read_all(const ByteSource& source, const std::string& name) {
+  std::string content;
+  std::array<std::byte, 1 << 16> buffer{};
+  while (const std::size_t count = source(buffer)) {
+    if (content.size() + count > kMostBytes) fail(name, ": longer than any plan; is this the right file?");
+    content.append(reinterpret_cast<const char*>(buffer.data()), count);
+    // Nothing of a foreign file is worth reading.
+    const std::size_t known = std::min(content.size(), kMagic.size());
+    if (content.compare(0, known, kMagic.substr(0, known)) != 0) break;
+  }
+  if (!content.starts_with(kMagic)) fail(name, ": not a plan file; make one with `stweaver plan TRACE -o PLAN`");
+  return content;
+}
+
+/// Reads a plan line by line.
+class Parser {
+ public:
+  Parser(std::string_view content, const std::string& name) : rest_(content), name_(name) {}
+
+  /// The rest of the next line, which must begin with `key`.
+  std::string_view field(std::string_view key) {
+    const std::string_view line = next_line();
+    if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') {
+      refuse("expected `", key, " ...`");
+    }
+    return line.substr(key.size() + 1);
+  }
+
+  template <typename Number>
+  Number number_field(std::string_view key, int base = 10) {
+    std::string_view value = field(key);
+    const auto number = take_number<Number>(value, base);
+    if (!value.empty()) refuse("junk behind the number");
+    return number;
+  }
+
+  /// How many lines follow; each takes two bytes at least, so a larger number is a lie that must not cost memory.
+  std::size_t count_field(std::string_view key) {
+    const auto count = number_field<std::uint32_t>(key);
+    if (count > rest_.size() / 2) refuse("more ", key, " than the file has lines");
+    return count;
+  }
+
+  std::string_view next_line() {
+    ++line_;
+    const std::size_t end = rest_.find('\n');
+    if (end == std::string_view::npos) refuse("the file ends early");
+    const std::string_view line = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return line;
+  }
+
+  /// Takes a number and one space behind it, if there is one, off the front of `text`.
+  template <typename Number>
+  Number take_number(std::string_view& text, int base = 10) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+    if (error != std::errc()) refuse("expected a number");
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.starts_with(' ')) text.remove_prefix(1);
+    return number;
+  }
+
+  template <typename... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) {
+    fail(name_, ": line ", line_, ": ", parts..., "; make the plan again");
+  }
+
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+  const std::string& name_;
+  std::size_t line_ = 0;
+};
+
+Run parse_run(Parser& parser) {
+  std::string_view line = parser.next_line();
+  Run run;
+  run.request = parser.take_number<RequestId>(line);
+  run.slot = parser.take_number<std::uint32_t>(line);
+  run.count = parser.take_number<std::uint32_t>(line);
+  if (!line.empty()) parser.refuse("junk behind the numbers");
+  return run;
+}
+
+Slot parse_slot(Parser& parser) {
+  std::string_view line = parser.next_line();
+  Slot slot;
+  slot.size = parser.take_number<Bytes>(line);
+  slot.offset = parser.take_number<Bytes>(line);
+  slot.stream = parser.take_number<Stream>(line);
+  slot.death = parser.take_number<Time>(line);
+  slot.varying = line == "varying";
+  if (!line.empty() && !slot.varying) parser.refuse("junk behind the numbers");
+  if (slot.death == -1) slot.death = kForever;
+  if (slot.size < 0 || slot.offset < kUnplanned || slot.death < 0) parser.refuse("a number is out of range");
+  return slot;
+}
+
+/// What the numbers must satisfy for the plan to be followed without looking twice.
+void validate_plan(const Plan& plan, const std::string& name) {
+  const auto refuse = [&name](const auto&... parts) { fail(name, ": ", parts..., "; make the plan again"); };
+  if (plan.alignment < 1 || plan.arena < 0 || plan.stream_gap < 0) refuse("a number is out of range");
+  if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    if (slot.offset == kUnplanned) continue;
+    if (slot.size > plan.arena || slot.offset > plan.arena - slot.size) refuse("slot ", i, " lies outside the arena");
+  }
+  for (const Run& run : plan.runs) {
+    if (run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot) refuse("a run lies outside the plan");
+  }
+}
+
+}  // namespace
+
+void write_plan(const Plan& plan, std::ostream& out) {
+  std::ostringstream body;
+  body << kMagic << ' ' << kVersion << '\n'
+       << "source " << one_line(plan.source) << '\n'
+       << "fingerprint " << hex(plan.fingerprint, 16) << '\n'
+       << "alignment " << plan.alignment << '\n'
+       << "arena " << plan.arena << '\n'
+       << "lower_bound " << plan.lower_bound << '\n'
+       << "stream_gap " << plan.stream_gap << '\n'
+       << "winner " << one_line(plan.winner) << '\n'
+       << "prologue " << plan.prologue << '\n'
+       << "runs " << plan.runs.size() << '\n';
+  for (const Run& run : plan.runs) body << run.request << ' ' << run.slot << ' ' << run.count << '\n';
+  body << "slots " << plan.slots.size() << '\n';
+  for (const Slot& slot : plan.slots) {
+    body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' ' << (slot.death == kForever ? -1 : slot.death)
+         << (slot.varying ? " varying\n" : "\n");
+  }
+  const std::string content = body.str();
+  out << content << "crc32c " << hex(crc_of(content), 8) << '\n';
+}
+
+Plan read_plan(const ByteSource& source, const std::string& name) {
+  const std::string content = read_all(source, name);
+  Parser parser(content, name);
+  const auto version = parser.number_field<int>(kMagic);
+  if (version != kVersion) parser.refuse("this is version ", version, ", and only version ", kVersion, " is known");
+
+  Plan plan;
+  plan.source = parser.field("source");
+  plan.fingerprint = parser.number_field<std::uint64_t>("fingerprint", 16);
+  plan.alignment = parser.number_field<Bytes>("alignment");
+  plan.arena = parser.number_field<Bytes>("arena");
+  plan.lower_bound = parser.number_field<Bytes>("lower_bound");
+  plan.stream_gap = parser.number_field<Time>("stream_gap");
+  plan.winner = parser.field("winner");
+  plan.prologue = parser.number_field<std::uint32_t>("prologue");
+  plan.runs.resize(parser.count_field("runs"));
+  for (Run& run : plan.runs) run = parse_run(parser);
+  plan.slots.resize(parser.count_field("slots"));
+  for (Slot& slot : plan.slots) slot = parse_slot(parser);
+
+  const std::size_t covered = content.size() - parser.rest().size();
+  const auto crc = parser.number_field<std::uint32_t>("crc32c", 16);
+  if (crc != crc_of(std::string_view(content).substr(0, covered))) parser.refuse("the checksum does not match");
+  if (!parser.rest().empty()) parser.refuse("something follows the end");
+  validate_plan(plan, name);
+  return plan;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,33 @@
+// The plan file: a plan as text that says what it is.
+//
+//   stweaver-plan 1
+//   source llama7b_N.pickle.xz          the trace it was made from
+//   fingerprint 1f0c...                 of that trace, 16 hex digits
+//   alignment 512
+//   arena 40002256896
+//   lower_bound 40002256896
+//   stream_gap 0
+//   winner sweep 4
+//   prologue 6773
+//   runs 4                              then a line `request slot count` each
+//   slots 13476                         then a line `size offset stream death [varying]` each
+//   crc32c 9d2c77a1                     of every byte before this line
+//
+// An offset of -1 is a request left to the fallback, a death of -1 one that is never freed.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "plan/static_plan.h"
+#include "trace/source.h"
+
+namespace stweaver {
+
+void write_plan(const Plan& plan, std::ostream& out);
+
+/// Error, naming `name`, the line and what is wrong, for anything that write_plan() did not write: another file, another
+/// version, a damaged or a shortened one.
+Plan read_plan(const ByteSource& source, const std::string& name);
+
+}  // namespace stweaver

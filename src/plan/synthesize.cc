@@ -1,0 +1,268 @@
+#include "plan/synthesize.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// How a plan of several streams is judged good enough to stop looking at smaller gaps.
+constexpr double kGoodEnough = 1.01;
+
+/// The instance of a job, and which slots each item stands for.
+struct JobInstance {
+  Instance instance;
+  std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item
+  std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
+};
+
+class JobBuilder {
+ public:
+  JobBuilder(const Trace& trace, const Profile& profile, const SynthesizeOptions& options)
+      : trace_(trace),
+        profile_(profile),
+        pattern_(profile.pattern),
+        options_(options),
+        births_(births_before(trace)),
+        item_of_position_(pattern_.positions.size(), kNoItem) {
+    plan_.source = trace.name;
+    plan_.fingerprint = fingerprint_of(trace);
+    plan_.alignment = options.alignment;
+    plan_.prologue = options.step_only ? 0 : pattern_.prologue;
+    find_representatives();
+  }
+
+  void build() {
+    for (std::uint32_t p = 0; p < pattern_.positions.size(); ++p) add_position(p);
+    if (!options_.step_only) add_prologue();
+    job_.instance.cycle = {prologue(), end()};
+    job_.instance.lanes = std::max(1, static_cast<int>(lanes_.size()));
+    stack_persistent(job_.instance);
+    add_runs();
+  }
+
+  Plan& plan() { return plan_; }
+  JobInstance& job() { return job_; }
+
+ private:
+  static constexpr std::size_t kNoItem = std::numeric_limits<std::size_t>::max();
+
+  [[nodiscard]] Time prologue() const { return static_cast<Time>(plan_.prologue); }
+  [[nodiscard]] Time end() const { return prologue() + static_cast<Time>(pattern_.positions.size()); }
+
+  [[nodiscard]] Bytes slot_size(Bytes size) const {
+    return checked_align_up(std::max<Bytes>(size, 1), options_.alignment, "a request's size");
+  }
+
+  int lane_of(Stream stream) { return lanes_.emplace(stream, static_cast<int>(lanes_.size())).first->second; }
+
+  /// The HomoPhase group of a request: its birth and death phase if they differ.
+  int group_of(const Request& request) {
+    if (request.life.upper == kForever) return -1;
+    const std::size_t born = phase_at(profile_.phases, request.life.lower);
+    const std::size_t died = phase_at(profile_.phases, request.life.upper - 1);
+    if (born == died) return -1;
+    return groups_.emplace(std::pair(born, died), static_cast<int>(groups_.size())).first->second;
+  }
+
+  /// One recorded request for each position, for what a Position does not tell.
+  void find_representatives() {
+    representative_.resize(pattern_.positions.size());
+    for (const AlignedStep& step : pattern_.steps) {
+      for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+        representative_[step.position_of[i]] = step.first + static_cast<RequestId>(i);
+      }
+    }
+  }
+
+  void add_item(const Slot& slot, std::uint32_t id, const Lifespan& life, const Lifespan& echo, int group) {
+    job_.instance.items.push_back({.size = slot.size, .life = life, .echo = echo, .group = group,
+                                   .lane = lane_of(slot.stream)});
+    job_.slots_of.push_back({id});
+  }
+
+  void add_position(std::uint32_t p) {
+    const Position& position = pattern_.positions[p];
+    const Time birth = prologue() + p;
+    const Time death = position.death == kForever ? kForever : prologue() + position.death;
+    step_slots_.push_back({.size = slot_size(position.size), .stream = position.stream, .death = death,
+                           .varying = position.size != position.smallest});
+    const Time length = end() - prologue();
+    // What lives longer than a step would meet itself.
+    const bool outlives = death == kForever || death - birth > length;
+    if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives) return;
+    const Lifespan life{birth, std::min(death, end())};
+    const Lifespan echo = death > end() ? Lifespan{prologue(), death - length} : Lifespan{};
+    item_of_position_[p] = job_.instance.items.size();
+    add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo, group_of(trace_.requests[representative_[p]]));
+  }
+
+  /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
+  [[nodiscard]] Time prologue_death(const Request& request) const {
+    if (request.life.upper == kForever) return kForever;
+    const RequestId next = death_of(request, births_);
+    if (next <= pattern_.prologue) return next;
+    if (pattern_.steps.empty()) return next;
+    const std::size_t index = next - pattern_.prologue;
+    const std::vector<std::uint32_t>& positions = pattern_.steps.front().position_of;
+    return index < positions.size() ? prologue() + positions[index] : kForever;
+  }
+
+  /// The position that a request of the last step before the pattern stands for, if any.
+  [[nodiscard]] std::uint32_t position_before(RequestId id) const {
+    const AlignedStep& before = pattern_.before;
+    if (id < before.first || id - before.first >= before.position_of.size()) return kNoPosition;
+    return before.position_of[id - before.first];
+  }
+
+  void add_prologue() {
+    for (RequestId id = 0; id < pattern_.prologue; ++id) {
+      const Request& request = trace_.requests[id];
+      Slot slot{.size = slot_size(request.size), .stream = request.stream, .death = prologue_death(request)};
+      const std::uint32_t p = position_before(id);
+      bool planned = request.pool == 0;
+      if (p != kNoPosition) {
+        const Position& position = pattern_.positions[p];
+        planned = planned && position.kind != PositionKind::kDynamic;
+        // The next run of the job may draw other lengths for this step too.
+        slot.varying = position.size != position.smallest;
+        if (slot.varying) slot.size = std::max(slot.size, slot_size(position.size));
+      }
+      plan_.slots.push_back(slot);
+      if (!planned) continue;
+      if (slot.death == kForever) {
+        job_.instance.persistent.push_back({static_cast<Time>(id), slot.size});
+        job_.persistent.push_back(id);
+      } else if (!joins_echo(id, p, plan_.slots.back())) {
+        const Time death = std::max<Time>(slot.death, id + 1);
+        add_item(slot, id, {static_cast<Time>(id), death}, {}, group_of(request));
+      }
+    }
+  }
+
+  /// A tensor that the last step before the pattern leaves to the first one of it, as every step does: it takes the
+  /// place that its position has, which is taken then anyway.
+  bool joins_echo(RequestId id, std::uint32_t p, Slot& slot) {
+    if (p == kNoPosition || slot.death <= prologue() || item_of_position_[p] == kNoItem) return false;
+    Item& item = job_.instance.items[item_of_position_[p]];
+    if (item.echo.empty() || slot.death > item.life.lower || slot.stream != pattern_.positions[p].stream) return false;
+    item.echo.lower = static_cast<Time>(id);
+    item.echo.upper = std::max(item.echo.upper, slot.death);
+    item.size = std::max(item.size, slot.size);
+    slot.size = item.size;
+    step_slots_[p].size = item.size;
+    job_.slots_of[item_of_position_[p]].push_back(id);
+    return true;
+  }
+
+  void add_runs() {
+    if (!options_.step_only && pattern_.prologue > 0) plan_.runs.push_back({0, 0, pattern_.prologue});
+    for (const AlignedStep& step : pattern_.steps) {
+      for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+        const auto slot = static_cast<std::uint32_t>(plan_.prologue + step.position_of[i]);
+        const auto request = step.first + static_cast<RequestId>(i);
+        const bool joins = i > 0 && plan_.runs.back().slot + plan_.runs.back().count == slot;
+        if (joins) {
+          ++plan_.runs.back().count;
+        } else {
+          plan_.runs.push_back({request, slot, 1});
+        }
+      }
+    }
+    plan_.slots.insert(plan_.slots.end(), step_slots_.begin(), step_slots_.end());
+  }
+
+  const Trace& trace_;
+  const Profile& profile_;
+  const Pattern& pattern_;
+  const SynthesizeOptions& options_;
+  std::vector<RequestId> births_;
+  std::vector<RequestId> representative_;      // by position
+  std::vector<std::size_t> item_of_position_;  // kNoItem where unplanned
+  std::vector<Slot> step_slots_;
+  std::map<Stream, int> lanes_;
+  std::map<std::pair<std::size_t, std::size_t>, int> groups_;
+  Plan plan_;
+  JobInstance job_;
+};
+
+/// Gaps to try between streams, the largest first: fractions of the step, down to about the requests of one layer.
+std::vector<Time> gaps_to_try(const Plan& plan) {
+  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
+  std::vector<Time> gaps;
+  for (const Time fraction : {4, 8, 16, 32, 64}) gaps.push_back(std::max<Time>(step / fraction, 1));
+  return gaps;
+}
+
+PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
+  const Clock::time_point start = Clock::now();
+  const auto left = [&] {
+    return options.timeout - std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto run = [&](Time gap, double timeout, double goal) {
+    job.instance.lane_gap = gap;
+    const auto bound = static_cast<double>(lower_bound_of(job.instance));
+    return run_portfolio(job.instance, {options.threads, timeout, static_cast<Bytes>(goal * bound)});
+  };
+  if (job.instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout, 1);
+
+  std::optional<PortfolioResult> best;
+  Time best_gap = 0;
+  const std::vector<Time> gaps = gaps_to_try(plan);
+  for (const Time gap : gaps) {
+    PortfolioResult result = run(gap, left() / static_cast<double>(gaps.size()), kGoodEnough);
+    if (best && result.peak >= best->peak) continue;
+    const double ratio = static_cast<double>(result.peak) / static_cast<double>(result.lower_bound);
+    best = std::move(result);
+    best_gap = gap;
+    if (ratio <= kGoodEnough) break;
+  }
+  // The time that is left makes the best of the gap found.
+  PortfolioResult refined = run(best_gap, left(), 1);
+  if (refined.peak <= best->peak) return refined;
+  job.instance.lane_gap = best_gap;
+  return *std::move(best);
+}
+
+}  // namespace
+
+std::uint64_t fingerprint_of(const Trace& trace) {
+  std::uint64_t hash = mix_hash(1, static_cast<std::uint64_t>(trace.end));
+  for (const Request& request : trace.requests) {
+    for (const std::uint64_t value : {static_cast<std::uint64_t>(request.size), request.stream,
+                                      static_cast<std::uint64_t>(request.life.lower),
+                                      static_cast<std::uint64_t>(request.life.upper)}) {
+      hash = mix_hash(hash, value);
+    }
+  }
+  return hash;
+}
+
+Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
+  if (options.alignment < 1) fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
+  const Clock::time_point start = Clock::now();
+  JobBuilder builder(trace, profile, options);
+  builder.build();
+  JobInstance& job = builder.job();
+  Plan& plan = builder.plan();
+
+  const PortfolioResult result = search(job, plan, options);
+  plan.arena = result.peak;
+  plan.lower_bound = result.lower_bound;
+  plan.winner = result.winner;
+  plan.stream_gap = job.instance.lane_gap;
+  for (std::size_t i = 0; i < result.placement.size(); ++i) {
+    for (const std::uint32_t slot : job.slots_of[i]) plan.slots[slot].offset = result.placement[i];
+  }
+  Bytes top = plan.arena;
+  for (const std::uint32_t slot : job.persistent) {
+    top -= plan.slots[slot].size;
+    plan.slots[slot].offset = top;
+  }
+  return {std::move(plan), std::chrono::duration<double>(Clock::now() - start).count(), result.threads};
+}
+
+}  // namespace stweaver

@@ -1,0 +1,34 @@
+// The Plan Synthesizer: from a profiled trace to a plan.
+#pragma once
+
+#include <optional>
+
+#include "plan/portfolio.h"
+#include "plan/static_plan.h"
+#include "profile/profile.h"
+
+namespace stweaver {
+
+struct SynthesizeOptions {
+  Bytes alignment = kAlignment;
+  int threads = 0;                 ///< 0: as many as the machine has
+  double timeout = 1;              ///< seconds for the search
+  bool step_only = false;          ///< leave the prologue, persistent requests included, to the fallback
+  std::optional<Time> stream_gap;  ///< requests; found by search when not given
+};
+
+struct Synthesis {
+  Plan plan;
+  double seconds = 0;
+  int threads = 0;
+};
+
+/// Plans the prologue and the step that repeats in one instance. Left to the fallback are dynamic positions, requests of
+/// private pools, and what outlives the step after its own without having been born in the prologue.
+///
+/// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies far back
+/// is over before anyone waits. Without a given stream_gap the largest of a few fractions of the step is taken whose
+/// plan stays within 1 % of the lower bound.
+Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
+
+}  // namespace stweaver
