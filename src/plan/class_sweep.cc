@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -46,19 +45,16 @@ class View {
     pending_.clear();
   }
 
-  /// Moves on to `time`; never backwards within a class.
+  /// Moves on to `time`; never backwards within a class. What was born and died since the last time costs next to
+  /// nothing, so that lanes with few items are cheap.
   void advance(Time time) {
-    for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) {
-      bury_until(fixed_[next_].life.lower);
-      enter(fixed_[next_]);
-    }
     bury_until(time);
+    for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) enter(fixed_[next_], time);
     std::erase_if(pending_, [&](const Fixed& placed) {
-      const bool due = placed.life.lower <= time;
-      if (due) enter(placed);
-      return due;
+      const bool born = placed.life.lower <= time;
+      if (born) enter(placed, time);
+      return born;
     });
-    bury_until(time);
   }
 
   /// The offset of a gap that stays free during `life`, where life.lower is the time advanced to.
@@ -83,14 +79,10 @@ class View {
     return search.offset();
   }
 
-  /// A block placed at the time advanced to. Widened, it may begin before; shifted, it may begin later or be over.
-  void add(const Fixed& placed, Time now) {
+  /// A block of the class being placed.
+  void add(const Fixed& placed) {
     fixed_.push_back(placed);
-    if (placed.life.lower > now) {
-      pending_.push_back(placed);
-    } else if (placed.life.upper > now) {
-      enter(placed);
-    }
+    pending_.push_back(placed);
   }
 
   void end_class() {
@@ -100,7 +92,8 @@ class View {
   }
 
  private:
-  void enter(const Fixed& placed) {
+  void enter(const Fixed& placed, Time now) {
+    if (placed.life.upper <= now) return;
     live_.insert(std::upper_bound(live_.begin(), live_.end(), placed.block, lower_block), placed.block);
     deaths_.push_back(placed);
     std::push_heap(deaths_.begin(), deaths_.end(), dies_later);
@@ -119,12 +112,9 @@ class View {
   std::size_t next_ = 0;       // the first of fixed_ that is not born yet
   std::vector<Block> live_;    // in address order
   std::vector<Fixed> deaths_;  // a heap of the live, the first to die on top
-  std::vector<Fixed> pending_;  // of the class being placed, not born yet
+  std::vector<Fixed> pending_;  // of the class being placed, since the last advance or not born yet
   std::vector<Block> unborn_;  // scratch
 };
-
-/// Before all time: what is placed then is pending in every class.
-constexpr Time kBeginning = std::numeric_limits<Time>::min();
 
 class Sweeper {
  public:
@@ -157,7 +147,7 @@ class Sweeper {
       const Item& item = instance_.items[id];
       if (item.echo.empty()) continue;
       placement_[id] = top;
-      for (const Lifespan& span : {item.life, item.echo}) add(item, oriented(span), {top, top + item.size}, kBeginning);
+      for (const Lifespan& span : {item.life, item.echo}) add(item, oriented(span), {top, top + item.size});
       top += item.size;
     }
     for (View& view : views_) view.end_class();
@@ -191,11 +181,11 @@ class Sweeper {
     for (const ItemId id : members) {
       const Item& item = instance_.items[id];
       const Lifespan life = life_of(id);
-      for (View& view : views_) view.advance(life.lower);
+      view_of(item).advance(life.lower);
       const Bytes offset = view_of(item).find_gap(item.size, life, options_.fit);
       if (budget_.exceeded_by(offset + item.size + item.above)) return false;
       placement_[id] = offset;
-      add(item, life, {offset, offset + item.size}, life.lower);
+      add(item, life, {offset, offset + item.size});
     }
     for (View& view : views_) view.end_class();
     return true;
@@ -205,19 +195,21 @@ class Sweeper {
 
   /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one round
   /// earlier and later too.
-  void add(const Item& item, const Lifespan& life, const Block& block, Time now) {
+  void add(const Item& item, const Lifespan& life, const Block& block) {
     const Time gap = instance_.lane_gap;
-    const Time round = instance_.cycle.contains(item.life.lower) ? instance_.cycle.length() : 0;
+    const Lifespan cycle = oriented(instance_.cycle);
+    const bool repeats = instance_.cycle.contains(item.life.lower);
     for (View& view : views_) {
       if (&view == &view_of(item)) {
-        view.add({life, block}, now);
+        view.add({life, block});
         continue;
       }
       const Lifespan seen{life.lower - gap, life.upper + gap};
-      view.add({seen, block}, now);
-      if (round == 0) continue;
-      view.add({{seen.lower - round, seen.upper - round}, block}, now);
-      view.add({{seen.lower + round, seen.upper + round}, block}, now);
+      view.add({seen, block});
+      for (const Time round : {-cycle.length(), cycle.length()}) {
+        const Lifespan again{seen.lower + round, seen.upper + round};
+        if (repeats && overlaps(again, cycle)) view.add({again, block});
+      }
     }
   }
 

@@ -154,7 +154,6 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   PortfolioResult result;
   result.threads = options.threads > 0 ? options.threads : hardware;
   result.lower_bound = lower_bound_of(instance);
-  const Bytes goal = std::max(options.goal, result.lower_bound);
 
   // Whatever the timeout, there is a placement: one plain sweep without a deadline.
   result.winner = "sweep";
@@ -166,7 +165,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   const auto running = [](const Runner& runner) { return runner.running; };
   Budget budget{result.peak, deadline_after(start, options.timeout)};
   int next_cut = kFirstCut;
-  for (int round = 0; result.peak > goal && !budget.over() && std::any_of(runners.begin(), runners.end(), running);
+  for (int round = 0; result.peak > result.lower_bound && !budget.over() && std::any_of(runners.begin(), runners.end(), running);
        ++round) {
     if (round == next_cut) {
       cut(runners, round);

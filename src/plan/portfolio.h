@@ -13,7 +13,6 @@ namespace stweaver {
 struct PortfolioOptions {
   int threads = 0;     ///< 0: as many as the machine has
   double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
-  Bytes goal = 0;      ///< a peak that is good enough; the lower bound when that is larger
 };
 
 struct PortfolioResult {
@@ -36,7 +35,7 @@ struct Member {
 /// has some.
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound);
 
-/// Runs the members round by round, one step each, on several threads; stops when a placement meets the goal, when
+/// Runs the members round by round, one step each, on several threads; stops when a placement meets the bound, when
 /// nobody has more to give, or at the timeout. What a round may use of the others is fixed at its start, so the
 /// outcome depends on the instance alone, not on threads or timing, unless the timeout strikes.
 PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& options);

@@ -9,7 +9,7 @@
 namespace stweaver {
 namespace {
 
-/// How a plan of several streams is judged good enough to stop looking at smaller gaps.
+/// A plan of several streams this close to the bound needs no narrower gap.
 constexpr double kGoodEnough = 1.01;
 
 /// The instance of a job, and which slots each item stands for.
@@ -189,42 +189,23 @@ class JobBuilder {
   JobInstance job_;
 };
 
-/// Gaps to try between streams, the largest first: fractions of the step, down to about the requests of one layer.
-std::vector<Time> gaps_to_try(const Plan& plan) {
-  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
-  std::vector<Time> gaps;
-  for (const Time fraction : {4, 8, 16, 32, 64}) gaps.push_back(std::max<Time>(step / fraction, 1));
-  return gaps;
-}
+/// Gaps between streams, the wider first: a sixteenth of the step, or failing that about the requests of one layer.
+constexpr std::array<Time, 2> kGapFractions = {16, 64};
 
 PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
-  const Clock::time_point start = Clock::now();
-  const auto left = [&] {
-    return options.timeout - std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  const auto run = [&](Time gap, double timeout, double goal) {
-    job.instance.lane_gap = gap;
-    const auto bound = static_cast<double>(lower_bound_of(job.instance));
-    return run_portfolio(job.instance, {options.threads, timeout, static_cast<Bytes>(goal * bound)});
-  };
-  if (job.instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout, 1);
-
-  std::optional<PortfolioResult> best;
-  Time best_gap = 0;
-  const std::vector<Time> gaps = gaps_to_try(plan);
-  for (const Time gap : gaps) {
-    PortfolioResult result = run(gap, left() / static_cast<double>(gaps.size()), kGoodEnough);
-    if (best && result.peak >= best->peak) continue;
-    const double ratio = static_cast<double>(result.peak) / static_cast<double>(result.lower_bound);
-    best = std::move(result);
-    best_gap = gap;
-    if (ratio <= kGoodEnough) break;
+  Instance& instance = job.instance;
+  if (instance.lanes == 1 || options.stream_gap) {
+    instance.lane_gap = options.stream_gap.value_or(0);
+    return run_portfolio(instance, {options.threads, options.timeout});
   }
-  // The time that is left makes the best of the gap found.
-  PortfolioResult refined = run(best_gap, left(), 1);
-  if (refined.peak <= best->peak) return refined;
-  job.instance.lane_gap = best_gap;
-  return *std::move(best);
+  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
+  PortfolioResult result;
+  for (const Time fraction : kGapFractions) {
+    instance.lane_gap = std::max<Time>(step / fraction, 1);
+    result = run_portfolio(instance, {options.threads, options.timeout / kGapFractions.size()});
+    if (static_cast<double>(result.peak) <= kGoodEnough * static_cast<double>(result.lower_bound)) break;
+  }
+  return result;
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct Synthesis {
 /// private pools, and what outlives the step after its own without having been born in the prologue.
 ///
 /// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies far back
-/// is over before anyone waits. Without a given stream_gap the largest of a few fractions of the step is taken whose
-/// plan stays within 1 % of the lower bound.
+/// is over before anyone waits. Without a given stream_gap a sixteenth of the step's requests is tried, and a
+/// sixty-fourth where that costs more than 1 % over the lower bound; each gets half of the time.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
 }  // namespace stweaver
