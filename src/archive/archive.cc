@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMemoryLimit = std::uint64_t{256} << 20;
 constexpr int kWindowLog = 27;  // 128 MiB, what the zstd command accepts without being told to accept more
+constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib.h, inflateInit2
 constexpr std::size_t kBufferSize = std::size_t{1} << 18;
 
 /// A file and the piece of it that is to be used next.
@@ -98,7 +99,6 @@ class PlainReader {
 class GzipReader {
  public:
   explicit GzipReader(std::shared_ptr<Input> input) : input_(std::move(input)) {
-    constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib.h, inflateInit2
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) input_->refuse("no memory to decompress it");
   }
   ~GzipReader() { inflateEnd(&stream_); }

@@ -15,7 +15,7 @@ namespace stweaver {
 /// A buffered view of a ByteSource. Never holds more than its buffer, whatever lengths the input claims.
 class ByteReader {
  public:
-  explicit ByteReader(ByteSource source) : source_(std::move(source)), buffer_(std::size_t{1} << 18) {}
+  explicit ByteReader(ByteSource source) : source_(std::move(source)), buffer_(std::size_t{1} << 16) {}
 
   /// How many bytes were taken so far: the offset of the next one.
   [[nodiscard]] std::uint64_t offset() const { return before_ + begin_; }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "trace/byte_reader.h"
 
@@ -39,7 +40,7 @@ std::vector<std::string_view> split(std::string_view line) {
 
 class CsvReader {
  public:
-  CsvReader(const ByteSource& source, const std::string& name) : reader_(source), name_(name) {}
+  CsvReader(ByteSource source, std::string name) : reader_(std::move(source)), name_(std::move(name)) {}
 
   std::vector<CsvRow> read() {
     if (!next_line()) refuse("is empty: a line that names the columns is expected");

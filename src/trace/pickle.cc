@@ -43,7 +43,7 @@ PickleKind PickleDocument::kind(PickleValue value) const {
 }
 
 std::span<const PickleValue> PickleDocument::items(PickleValue value) const {
-  if (value.kind() == PickleKind::kTuple) return *tuples_[index_of(value)];
+  if (value.kind() == PickleKind::kTuple) return tuples_[index_of(value)];
   const std::uint32_t shelf = objects_[index_of(value)].shelf;
   if (shelf == kNoShelf) return {};
   return shelves_[shelf];
@@ -62,7 +62,7 @@ PickleValue PickleDocument::make_string(std::string_view text) {
   if (found == string_index_.end()) {
     budget_.charge(text.size() + 80);  // the text, its node, its bucket
     found = string_index_.emplace(text, static_cast<std::uint32_t>(strings_.size())).first;
-    budget_.push(strings_, &found->first);
+    budget_.push(strings_, std::string_view(found->first));
   }
   return {PickleKind::kString, found->second};
 }
@@ -75,7 +75,7 @@ PickleValue PickleDocument::make_tuple(std::span<const PickleValue> items) {
     found = tuple_index_
                 .emplace(std::vector(items.begin(), items.end()), static_cast<std::uint32_t>(tuples_.size()))
                 .first;
-    budget_.push(tuples_, &found->first);
+    budget_.push(tuples_, std::span<const PickleValue>(found->first));
   }
   return {PickleKind::kTuple, found->second};
 }
@@ -336,9 +336,11 @@ class Machine {
     return mark;
   }
 
-  std::span<const PickleValue> above(std::size_t mark) const { return std::span(stack_).subspan(mark); }
+  [[nodiscard]] std::span<const PickleValue> above(std::size_t mark) const {
+    return std::span(stack_).subspan(mark);
+  }
 
-  PickleValue container_below(std::size_t position, PickleKind kind) const {
+  [[nodiscard]] PickleValue container_below(std::size_t position, PickleKind kind) const {
     if (position <= floor() || stack_[position - 1].kind() != kind) refuse_damage("a container is missing");
     return stack_[position - 1];
   }
@@ -630,7 +632,7 @@ class Machine {
 
   void add_to_set() {
     const std::size_t mark = pop_mark();
-    container_below(mark, PickleKind::kSkipped);
+    static_cast<void>(container_below(mark, PickleKind::kSkipped));
     stack_.resize(mark);
   }
 

@@ -110,7 +110,7 @@ class PickleDocument {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] PickleKind kind(PickleValue value) const;
   /// The text of a kString.
-  [[nodiscard]] std::string_view string(PickleValue value) const { return *strings_[index_of(value)]; }
+  [[nodiscard]] std::string_view string(PickleValue value) const { return strings_[index_of(value)]; }
   /// The elements of a kList or a kTuple.
   [[nodiscard]] std::span<const PickleValue> items(PickleValue value) const;
   /// The number of a kRecord.
@@ -162,9 +162,9 @@ class PickleDocument {
   std::size_t key_count_;
   Collapse collapse_;
   PickleBudget budget_;
-  std::vector<const std::string*> strings_;
+  std::vector<std::string_view> strings_;  // each a key of string_index_
   std::unordered_map<std::string, std::uint32_t, Hash, Equal> string_index_;
-  std::vector<const std::vector<PickleValue>*> tuples_;
+  std::vector<std::span<const PickleValue>> tuples_;  // each a key of tuple_index_
   std::unordered_map<std::vector<PickleValue>, std::uint32_t, Hash, Equal> tuple_index_;
   std::vector<Object> objects_;
   std::vector<std::vector<PickleValue>> shelves_;

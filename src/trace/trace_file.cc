@@ -274,7 +274,8 @@ class TraceReader {
   }
 
   std::string take_string() {
-    const std::uint64_t length = take_at_most(payload_.size());
+    const std::uint64_t length = take();
+    if (length > payload_.size()) refuse_damage("half a text");
     std::string string(reinterpret_cast<const char*>(payload_.data()), length);
     payload_ = payload_.subspan(length);
     return string;

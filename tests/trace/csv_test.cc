@@ -9,7 +9,6 @@ namespace stweaver {
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 std::vector<CsvRow> read(const std::string& lines) {
   return read_csv(source_of(lines), "file");

@@ -36,7 +36,7 @@ DeviceHistory history(std::vector<HistoryEntry> entries) {
 }
 
 Trace traced(const DeviceHistory& made) {
-  const Trace trace = reconstruct(made);
+  Trace trace = reconstruct(made);
   validate(trace);
   return trace;
 }

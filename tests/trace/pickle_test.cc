@@ -258,7 +258,9 @@ TEST(Pickle, AsksForNoMemoryOnTheWordOfAMemoNumber) {
 }
 
 TEST(Pickle, BoundsTheMemoryOfManySmallObjects) {
-  EXPECT_THAT(refused_opcodes("](" + std::string(20'000'000, '}') + "e"), HasSubstr("would take"));
+  std::string many_dicts;
+  many_dicts.resize(20'000'000, '}');
+  EXPECT_THAT(refused_opcodes("](" + many_dicts + "e"), HasSubstr("would take"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::string_literals;
 
-constexpr Bytes kMiBs(Bytes count) {
+constexpr Bytes mib(Bytes count) {
   return count * kMiB;
 }
 
@@ -62,8 +62,8 @@ TEST_P(EveryField, GivesTheRequests) {
 }
 
 TEST_P(EveryField, GivesTheReserves) {
-  expect_same(traces_[0].reserves, {{0, kMiBs(28)}, {1, kMiBs(30)}, {7, kMiBs(22)}}, "reserve");
-  expect_same(traces_[1].reserves, {{0, 0}, {0, kMiBs(4)}, {1, kMiBs(6)}, {1, kMiBs(4)}}, "reserve");
+  expect_same(traces_[0].reserves, {{0, mib(28)}, {1, mib(30)}, {7, mib(22)}}, "reserve");
+  expect_same(traces_[1].reserves, {{0, 0}, {0, mib(4)}, {1, mib(6)}, {1, mib(4)}}, "reserve");
 }
 
 TEST_P(EveryField, GivesTheMarks) {
@@ -192,7 +192,7 @@ TEST(Snapshot, ReadsOrRefusesWhateverIsFlipped) {
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = good;
     for (int flips = 1 + round % 4; flips > 0; --flips) {
-      bytes[random() % bytes.size()] ^= static_cast<char>(1U << random() % 8);
+      flip_bit(bytes, random() % (bytes.size() * 8));
     }
     try {
       for (const Trace& trace : read(bytes)) validate(trace);

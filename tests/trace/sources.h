@@ -25,6 +25,11 @@ inline ByteSource source_of(std::string bytes, std::size_t piece = 1 << 16) {
   };
 }
 
+/// Flips bit number `bit` of `bytes`.
+inline void flip_bit(std::string& bytes, std::size_t bit) {
+  bytes[bit / 8] = static_cast<char>(static_cast<unsigned char>(bytes[bit / 8]) ^ 1U << bit % 8);
+}
+
 /// The contents of a file beside the tests of this layer.
 inline std::string fixture(const std::string& name) {
   const std::filesystem::path path = std::filesystem::path(__FILE__).parent_path() / "data" / name;
