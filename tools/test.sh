@@ -16,7 +16,7 @@ readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 release() { tools/build.sh release; }
 asan() { tools/build.sh asan; }
 tsan() { tools/build.sh tsan stweaver plan_test; }
-fuzzers() { tools/build.sh fuzz; }
+fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
 asan_tests() { run_ctest asan; }
