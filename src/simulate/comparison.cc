@@ -1,0 +1,101 @@
+#include "simulate/comparison.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "simulate/planned_allocator.h"
+
+namespace stweaver {
+namespace {
+
+/// A job varies when more than this share of its positions do.
+constexpr double kVaries = 0.01;
+/// The first step is mostly prologue, so fewer than three show no repetition.
+constexpr std::size_t kFewestSteps = 3;
+
+double efficiency_of(Bytes requested, Bytes reserved) {
+  return reserved == 0 ? 1 : static_cast<double>(requested) / static_cast<double>(reserved);
+}
+
+Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
+  CachingAllocator allocator(settings);
+  const ReplayResult result = replay(trace, allocator);
+  return {result.reserved_peak, efficiency_of(requested, result.reserved_peak), false};
+}
+
+bool varies(const Pattern& pattern) {
+  const auto moving = std::count_if(pattern.positions.begin(), pattern.positions.end(), [](const Position& position) {
+    return position.kind != PositionKind::kStatic;
+  });
+  return static_cast<double>(moving) > kVaries * static_cast<double>(pattern.positions.size());
+}
+
+/// The largest sum of rounded sizes alive at one time.
+Bytes rounded_peak(const Trace& trace, Bytes alignment) {
+  Trace rounded = trace;
+  for (Request& request : rounded.requests) request.size = checked_align_up(request.size, alignment, "a request's size");
+  return peak_requested(rounded);
+}
+
+Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions& options, Bytes requested) {
+  const Trace part = planning_part(trace, profile);
+  const Profile known = profile_of(part);
+  const Synthesis synthesis = synthesize(part, known, options);
+
+  const std::vector<RequestId> births = births_before(trace);
+  std::vector<RequestId> steps;
+  for (const Lifespan& step : profile.steps.spans) steps.push_back(births[static_cast<std::size_t>(step.lower)]);
+  PlannedAllocator allocator(synthesis.plan, std::move(steps), AllocatorSettings());
+  const ReplayResult result = replay(trace, allocator);
+
+  Woven woven;
+  woven.reserved_peak = result.reserved_peak;
+  woven.efficiency = efficiency_of(requested, result.reserved_peak);
+  woven.arena = synthesis.plan.arena;
+  woven.fallback_reserved_peak = allocator.fallback_reserved_peak();
+  woven.hits = allocator.hits();
+  woven.misses = allocator.misses();
+  woven.plan_seconds = synthesis.seconds;
+  woven.planned_steps = known.steps.spans.size();
+  return woven;
+}
+
+}  // namespace
+
+double Comparison::reduction(const Reserved& theirs) const {
+  return theirs.efficiency >= 1 ? 0 : 1 - (1 - stweaver.efficiency) / (1 - theirs.efficiency);
+}
+
+Trace planning_part(const Trace& trace, const Profile& profile) {
+  const std::vector<Lifespan>& steps = profile.steps.spans;
+  if (steps.size() < 2) return trace;
+  std::size_t known = steps.size() - 1;
+  if (varies(profile.pattern)) known = std::min(known, std::max((steps.size() + 2) / 3, kFewestSteps));
+  return prefix_of(trace, steps[known - 1].upper);
+}
+
+Comparison compare(const Trace& trace, const SynthesizeOptions& options) {
+  const Profile profile = profile_of(trace);
+  Comparison comparison;
+  comparison.trace = trace.name;
+  comparison.requests = trace.requests.size();
+  comparison.steps = profile.steps.spans.size();
+  comparison.requested_peak = peak_requested(trace);
+  comparison.lower_bound = rounded_peak(trace, options.alignment);
+
+  const Bytes requested = comparison.requested_peak;
+  const AllocatorSettings recorded = parse_settings(trace.settings);
+  if (const std::optional<Bytes> measured = measured_reserve_peak(trace); measured && !recorded.expandable_segments) {
+    comparison.native = {*measured, efficiency_of(requested, *measured), true};
+  } else {
+    comparison.native = simulate(trace, AllocatorSettings(), requested);
+  }
+  AllocatorSettings expandable;
+  expandable.expandable_segments = true;
+  comparison.expandable = simulate(trace, expandable, requested);
+  comparison.stweaver = weave(trace, profile, options, requested);
+  return comparison;
+}
+
+}  // namespace stweaver
