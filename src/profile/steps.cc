@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -18,14 +19,17 @@
 namespace stweaver {
 namespace {
 
-// ---- Marks -----------------------------------------------------------------------------------------------------
+// ---- Marks
+// -----------------------------------------------------------------------------------------------------
 
-/// True for "iteration 3", "step: 3", "ProfilerStep#3" and the like: a step word, then punctuation, then a number.
+/// True for "iteration 3", "step: 3", "ProfilerStep#3" and the like: a step word, then punctuation, then a
+/// number.
 bool names_step(std::string_view label) {
   std::string lower(label);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view word : {"profilerstep", "train_step", "training step", "iteration", "iter", "step"}) {
+  for (const std::string_view word :
+       {"profilerstep", "train_step", "training step", "iteration", "iter", "step"}) {
     if (!lower.starts_with(word)) continue;
     std::string_view rest = std::string_view(lower).substr(word.size());
     rest.remove_prefix(std::min(rest.find_first_not_of(" :#_=-"), rest.size()));
@@ -45,11 +49,13 @@ void drop_last_if_cut_short(const Trace& trace, std::vector<Lifespan>& spans) {
   };
   std::vector<RequestId> counts;
   for (std::size_t i = 0; i + 1 < spans.size(); ++i) counts.push_back(count(spans[i]));
-  std::nth_element(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2), counts.end());
+  std::nth_element(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2),
+                   counts.end());
   if (count(spans.back()) < kWholeStep * counts[counts.size() / 2]) spans.pop_back();
 }
 
-// ---- Repetition: the period ------------------------------------------------------------------------------------
+// ---- Repetition: the period
+// ------------------------------------------------------------------------------------
 
 /// How strings of requests are compared.
 struct Strings {
@@ -61,36 +67,52 @@ constexpr Strings kStructureStrings{16, 8};
 /// Sizes that stay when sequence lengths vary are an optimizer's, which may be a handful of requests.
 constexpr Strings kSizeStrings{4, 2};
 
-constexpr double kEven = 1.3;               // longest distance over shortest between a string's occurrences
-constexpr double kCoverage = 0.5;           // steps make up at least this share of the trace
-constexpr double kSamePeriod = 0.1;         // how far two measurements of the period may lie apart
-constexpr double kIdentical = 0.98;         // two steps alone must be this much alike to be believed
+constexpr double kEven = 1.3;             // how far distances between a string's occurrences may differ
+constexpr double kInterrupted = 1.0 / 3;  // this share of them may be longer: an evaluation lies in between
+constexpr double kCoverage = 0.5;         // steps make up at least this share of the trace
+constexpr double kSamePeriod = 0.1;       // how far two measurements of the period may lie apart
+constexpr double kIdentical = 0.98;       // two steps alone must be this much alike to be believed
 
 /// One token per request: what it looks like (profile/timeline.h).
 using Tokens = std::vector<std::uint64_t>;
 
 std::uint64_t hash_range(const Tokens& tokens, std::size_t first, std::size_t count) {
   std::uint64_t hash = 1;
-  for (std::size_t i = first; i < std::min(first + count, tokens.size()); ++i) hash = mix_hash(hash, tokens[i]);
+  for (std::size_t i = first; i < std::min(first + count, tokens.size()); ++i)
+    hash = mix_hash(hash, tokens[i]);
   return hash;
 }
 
 /// The occurrences of one string of requests, ascending.
 using Occurrences = std::vector<RequestId>;
 
-double mean_distance(const Occurrences& occurrences) {
-  return static_cast<double>(occurrences.back() - occurrences.front()) / static_cast<double>(occurrences.size() - 1);
+/// The distances between a string's occurrences, ascending.
+std::vector<RequestId> distances_of(const Occurrences& occurrences) {
+  std::vector<RequestId> distances;
+  for (std::size_t i = 1; i < occurrences.size(); ++i)
+    distances.push_back(occurrences[i] - occurrences[i - 1]);
+  std::sort(distances.begin(), distances.end());
+  return distances;
 }
 
-bool evenly_spread(const Occurrences& occurrences, std::size_t requests) {
-  RequestId shortest = std::numeric_limits<RequestId>::max();
-  RequestId longest = 0;
-  for (std::size_t i = 1; i < occurrences.size(); ++i) {
-    shortest = std::min(shortest, occurrences[i] - occurrences[i - 1]);
-    longest = std::max(longest, occurrences[i] - occurrences[i - 1]);
-  }
-  const double period = mean_distance(occurrences);
-  return longest <= kEven * shortest && shortest >= kStructureStrings.length &&
+/// What the period is: the mean of the distances without those that something interrupted.
+double typical_distance(const std::vector<RequestId>& distances) {
+  const auto end = std::upper_bound(distances.begin(), distances.end(), kEven * distances.front());
+  return std::accumulate(distances.begin(), end, 0.0) / static_cast<double>(end - distances.begin());
+}
+
+double period_of(const Occurrences& occurrences) {
+  return typical_distance(distances_of(occurrences));
+}
+
+/// At most the share `interrupted` of the distances may be longer than the others.
+bool evenly_spread(const Occurrences& occurrences, std::size_t requests, double interrupted) {
+  const std::vector<RequestId> distances = distances_of(occurrences);
+  const auto longer =
+      distances.end() - std::upper_bound(distances.begin(), distances.end(), kEven * distances.front());
+  const double period = typical_distance(distances);
+  return static_cast<double>(longer) <= interrupted * static_cast<double>(distances.size()) &&
+         distances.front() >= kStructureStrings.length &&
          static_cast<double>(occurrences.size()) * period >= kCoverage * static_cast<double>(requests) &&
          occurrences.back() + 1.5 * period >= static_cast<double>(requests);
 }
@@ -104,7 +126,7 @@ bool identical_halves(const Tokens& tokens, const Occurrences& occurrences) {
 }
 
 /// For each number of occurrences that enough evenly spread strings share: one of those strings.
-std::vector<Occurrences> find_rhythms(const Tokens& tokens, const Strings& kind) {
+std::vector<Occurrences> find_rhythms(const Tokens& tokens, const Strings& kind, double interrupted) {
   std::vector<std::pair<std::uint64_t, RequestId>> grams;
   for (std::size_t i = 0; i + kind.length <= tokens.size(); ++i) {
     grams.emplace_back(hash_range(tokens, i, kind.length), static_cast<RequestId>(i));
@@ -116,7 +138,7 @@ std::vector<Occurrences> find_rhythms(const Tokens& tokens, const Strings& kind)
     for (; last < grams.size() && grams[last].first == grams[first].first; ++last) {
       occurrences.push_back(grams[last].second);
     }
-    if (occurrences.size() >= 2 && evenly_spread(occurrences, tokens.size())) {
+    if (occurrences.size() >= 2 && evenly_spread(occurrences, tokens.size(), interrupted)) {
       by_count[occurrences.size()].push_back(std::move(occurrences));
     }
   }
@@ -130,23 +152,30 @@ std::vector<Occurrences> find_rhythms(const Tokens& tokens, const Strings& kind)
   return rhythms;
 }
 
-/// One occurrence per step of a string that a step holds once. Micro-batches and layers repeat too, but oftener, so
-/// the slowest rhythm is that of steps. Two kinds of step that happen to alternate make a slower one still; but
-/// theirs shows only in the structure or only in the sizes, so a rhythm must show in both (if sizes have any).
-std::optional<Occurrences> find_anchors(const Tokens& structure, const Tokens& sizes) {
-  const std::vector<Occurrences> by_structure = find_rhythms(structure, kStructureStrings);
-  const std::vector<Occurrences> by_size = find_rhythms(sizes, kSizeStrings);
+/// One occurrence per step of a string that a step holds once. Micro-batches and layers repeat too, but
+/// oftener, so the slowest rhythm is that of steps. Two kinds of step that happen to alternate make a slower
+/// one still; but theirs shows only in the structure or only in the sizes, so a rhythm must show in both (if
+/// sizes have any).
+std::optional<Occurrences> find_anchors(const Tokens& structure, const Tokens& sizes, double interrupted) {
+  const std::vector<Occurrences> by_structure = find_rhythms(structure, kStructureStrings, interrupted);
+  const std::vector<Occurrences> by_size = find_rhythms(sizes, kSizeStrings, interrupted);
+  const auto alike = [](double period) {
+    return [period](const Occurrences& other) {
+      return std::abs(period_of(other) - period) <= kSamePeriod * period;
+    };
+  };
   for (const Occurrences& candidate : by_structure) {
-    const double period = mean_distance(candidate);
-    const bool confirmed = std::any_of(by_size.begin(), by_size.end(), [period](const Occurrences& other) {
-      return std::abs(mean_distance(other) - period) <= kSamePeriod * period;
-    });
-    if (confirmed || by_size.empty()) return candidate;
+    const auto same_period = alike(period_of(candidate));
+    if (!by_size.empty() && std::none_of(by_size.begin(), by_size.end(), same_period)) continue;
+    if (interrupted == 0) return candidate;
+    // Where distances may be long, a string that some steps lack passes too: the commonest one lacks in none.
+    return *std::find_if(by_structure.rbegin(), by_structure.rend(), same_period);
   }
   return std::nullopt;
 }
 
-// ---- Repetition: the boundary ----------------------------------------------------------------------------------
+// ---- Repetition: the boundary
+// ----------------------------------------------------------------------------------
 
 constexpr double kNearLowest = 0.001;  // of the range between a step's lowest and highest load
 constexpr std::size_t kContext = 4;    // requests before and after a boundary by which it is known again
@@ -161,7 +190,7 @@ class BoundarySearch {
         sizes_(sizes),
         anchors_(std::move(anchors)),
         births_(births_before(trace)),
-        period_(mean_distance(anchors_)),
+        period_(period_of(anchors_)),
         load_(step_load()) {}
 
   /// Boundaries in order; empty when no place is common to all steps.
@@ -194,12 +223,14 @@ class BoundarySearch {
     return load;
   }
 
-  /// What stands around a time: the requests before and after it and how many events ago the last one was born.
+  /// What stands around a time: the requests before and after it and how many events ago the last one was
+  /// born.
   [[nodiscard]] std::uint64_t context(Time time) const {
     const std::size_t next = births_[static_cast<std::size_t>(time)];
     const std::size_t first = next < kContext ? 0 : next - kContext;
     const Time last_birth = next == 0 ? 0 : trace_.requests[next - 1].life.lower;
-    return mix_hash(hash_range(tokens_, first, next - first + kContext), static_cast<std::uint64_t>(time - last_birth));
+    return mix_hash(hash_range(tokens_, first, next - first + kContext),
+                    static_cast<std::uint64_t>(time - last_birth));
   }
 
   /// The times in [from, to) where the load is near its lowest there.
@@ -221,8 +252,8 @@ class BoundarySearch {
     return trace_.micros[static_cast<std::size_t>(time)] - trace_.micros[static_cast<std::size_t>(time) - 1];
   }
 
-  /// Picks the context that most steps have in their valley; among equals the one with the longest pause in all,
-  /// then the lowest load, then the earliest.
+  /// Picks the context that most steps have in their valley; among equals the one with the longest pause in
+  /// all, then the lowest load, then the earliest.
   void choose_context() {
     struct Votes {
       std::size_t steps = 0;
@@ -232,7 +263,8 @@ class BoundarySearch {
     };
     std::unordered_map<std::uint64_t, Votes> votes;
     for (std::size_t i = 0; i + 1 < anchors_.size(); ++i) {
-      std::unordered_map<std::uint64_t, Time> seen;  // a context counts once per step, where the pause is longest
+      std::unordered_map<std::uint64_t, Time>
+          seen;  // a context counts once per step, where the pause is longest
       for (const Time t : valley(birth(anchors_[i]), birth(anchors_[i + 1]))) {
         const auto [it, fresh] = seen.emplace(context(t), t);
         if (!fresh && pause_before(t) > pause_before(it->second)) it->second = t;
@@ -275,7 +307,8 @@ class BoundarySearch {
   [[nodiscard]] std::optional<Time> find_known(double from, double to, double expected) const {
     std::optional<Time> best;
     double best_distance = 0;
-    const Time end = to < static_cast<double>(tokens_.size()) ? birth(static_cast<RequestId>(to)) : trace_.end;
+    const Time end =
+        to < static_cast<double>(tokens_.size()) ? birth(static_cast<RequestId>(to)) : trace_.end;
     for (Time t = birth(static_cast<RequestId>(std::max(from, 0.0))); t < end; ++t) {
       if (context(t) != context_) continue;
       const double distance = std::abs(births_[static_cast<std::size_t>(t)] - expected);
@@ -286,8 +319,9 @@ class BoundarySearch {
     return best;
   }
 
-  /// How much of the opening at `b` is found from `a` on: a longest common subsequence in which a request counts for
-  /// its structure and again for its size. Looks twice as far from `a`, so that starting early costs nothing.
+  /// How much of the opening at `b` is found from `a` on: a longest common subsequence in which a request
+  /// counts for its structure and again for its size. Looks twice as far from `a`, so that starting early
+  /// costs nothing.
   [[nodiscard]] int likeness(std::size_t a, std::size_t b) const {
     std::array<int, kOpening + 1> row{};
     for (std::size_t i = a; i < std::min(a + 2 * kOpening, tokens_.size()); ++i) {
@@ -302,13 +336,14 @@ class BoundarySearch {
     return row[kOpening];
   }
 
-  /// The birth in the valley of [from, to) from which on the requests are most like the beginning of a step; the
-  /// last of equals, since requests of the prologue in front cost no likeness.
+  /// The birth in the valley of [from, to) from which on the requests are most like the beginning of a step;
+  /// the last of equals, since requests of the prologue in front cost no likeness.
   [[nodiscard]] std::optional<Time> find_opening(double from, double to) const {
     const std::size_t model = births_[static_cast<std::size_t>(example_)];
     std::optional<Time> best;
     int best_likeness = static_cast<int>(kOpening) / 2;
-    for (const Time t : valley(birth(static_cast<RequestId>(std::max(from, 0.0))), birth(static_cast<RequestId>(to)))) {
+    for (const Time t :
+         valley(birth(static_cast<RequestId>(std::max(from, 0.0))), birth(static_cast<RequestId>(to)))) {
       const RequestId id = births_[static_cast<std::size_t>(t)];
       if (birth(id) != t || (tokens_[id] != tokens_[model] && sizes_[id] != sizes_[model])) continue;
       const int alike = likeness(id, model);
@@ -322,15 +357,16 @@ class BoundarySearch {
   void extend_forwards(std::vector<Time>& boundaries) const {
     while (true) {
       const double last = births_[static_cast<std::size_t>(boundaries.back())];
-      if (static_cast<double>(tokens_.size()) - last < kWholeStep * period_) return;  // the rest is no whole step
+      if (static_cast<double>(tokens_.size()) - last < kWholeStep * period_)
+        return;  // the rest is no whole step
       const auto next = find_known(last + period_ / kEven, last + kEven * period_, last + period_);
       boundaries.push_back(next.value_or(trace_.end));
       if (!next) return;
     }
   }
 
-  /// The first step is often unlike the others (lazy initialization, optimizer states), and so are its neighbours at
-  /// the boundary; where the context is not found, likeness decides.
+  /// The first step is often unlike the others (lazy initialization, optimizer states), and so are its
+  /// neighbours at the boundary; where the context is not found, likeness decides.
   void extend_backwards(std::vector<Time>& boundaries) const {
     while (true) {
       const double first = births_[static_cast<std::size_t>(boundaries.front())];
@@ -380,11 +416,14 @@ Steps steps_from_marks(const Trace& trace) {
 }
 
 Steps steps_from_repetition(const Trace& trace) {
-  const Steps none{StepSource::kNone, {},
-                   "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
+  const Steps none{
+      StepSource::kNone,
+      {},
+      "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
   const Tokens structure = structure_tokens(trace);
   const Tokens sizes = size_tokens(trace);
-  std::optional<Occurrences> anchors = find_anchors(structure, sizes);
+  std::optional<Occurrences> anchors = find_anchors(structure, sizes, 0);
+  if (!anchors) anchors = find_anchors(structure, sizes, kInterrupted);
   if (!anchors) return none;
   const std::vector<Time> boundaries = BoundarySearch(trace, structure, sizes, *std::move(anchors)).run();
   if (boundaries.size() < 2) return none;
