@@ -5,6 +5,7 @@
 #include "input.h"
 #include "trace/csv.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace stweaver;
   std::vector<CsvRow> rows;

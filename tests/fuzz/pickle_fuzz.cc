@@ -27,6 +27,7 @@ void check(const Trace& trace) {
 }  // namespace
 }  // namespace stweaver
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace stweaver;
   std::vector<Trace> traces;

@@ -16,14 +16,14 @@ python3 "$root/tests/fuzz/make_seeds.py" "$root/examples" "$seeds"
 "$(find "$build" -type f -name make_trace_seeds)" "$seeds/trace_file" "$seeds"/pickle/*.pickle
 mkdir -p "$findings"
 
-# Everything the fuzzers of the readers may do: 10 seconds and 1 GiB for one input of at most 64 KiB.
+# Everything the fuzzers of the readers may do: 10 seconds for one input of at most 64 KiB, 2 GiB with what the sanitizers keep.
 for fuzzer in $(find "$build" -type f -name '*_fuzz' -perm -u+x | sort); do
   name=$(basename "$fuzzer" _fuzz)
   corpus=$build/corpus/$name
   mkdir -p "$corpus" "$seeds/$name"
   echo "fuzzing $name for $seconds s"
   log=$build/$name.log
-  if ! "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 \
+  if ! "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
     -artifact_prefix="$findings/$name-" "$corpus" "$seeds/$name" >"$log" 2>&1; then
     tail -n 60 "$log"
     echo "a finding in $name: $findings/$name-*" >&2

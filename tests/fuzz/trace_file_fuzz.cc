@@ -41,6 +41,7 @@ void check(std::span<const std::uint8_t> file) {
 }  // namespace
 }  // namespace stweaver
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<std::uint8_t> file(data, data + size);
   stweaver::check(file);
