@@ -64,8 +64,8 @@ BAD_TRACES: dict[str, Callable[[], bytes]] = {
     "truncated.pickle.xz": lambda: (TRACES / "gpt2_15b_N.pickle.xz").read_bytes()[:100_000],
     "bit-flipped.pickle.xz": lambda: flip((TRACES / "gpt2_15b_N.pickle.xz").read_bytes(), 100_000),
     "bit-flipped opcode.pickle": lambda: flip(real_pickle(), 0),
-    "not compressed.pickle.gz": lambda: pickle.dumps(small_snapshot()),
-    "not compressed.pickle.zst": lambda: pickle.dumps(small_snapshot()),
+    "empty.pickle.gz": lambda: b"\x1f\x8b",
+    "empty.pickle.zst": lambda: b"\x28\xb5\x2f\xfd",
     "a number.pickle": lambda: pickle.dumps(42),
     "a list.pickle": lambda: pickle.dumps([small_snapshot()]),
     "no traces.pickle": lambda: pickle.dumps({"segments": []}),
@@ -149,11 +149,38 @@ def test_refuses_or_reads_a_pickle_with_any_bit_flipped(stweaver: Run, tmp_path:
 
 @pytest.fixture
 def plan(answer: Answer, tmp_path: Path) -> tuple[Path, Path]:
-    """Plan a small instance: the plan file and its trace."""
-    trace, path = tmp_path / "small.csv", tmp_path / "small.plan"
-    trace.write_text(SMALL_CSV)
+    """Plan a small job: the plan file and its trace."""
+    trace, path = tmp_path / "small.pickle", tmp_path / "small.plan"
+    trace.write_bytes(pickle.dumps(small_snapshot()))
     answer("plan", trace, "-o", path)
     return path, trace
+
+
+def with_event_changed(index: int, **fields: int) -> dict[str, Any]:
+    """Make the small snapshot with one event that is not as it was."""
+    snapshot = small_snapshot()
+    snapshot["device_traces"][0][index] |= fields
+    return snapshot
+
+
+def with_one_request_more() -> dict[str, Any]:
+    """Make the small snapshot with an allocation at its end."""
+    snapshot = small_snapshot()
+    snapshot["device_traces"][0].append(event("alloc", 0x8000_0000, 4096))
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    "other",
+    [with_one_request_more(), with_event_changed(0, size=8192), with_event_changed(0, stream=7)],
+    ids=["one request more", "another size", "another stream"],
+)
+def test_refuses_a_plan_made_for_another_trace(
+    stweaver: Run, plan: tuple[Path, Path], tmp_path: Path, other: dict[str, Any]
+) -> None:
+    trace = tmp_path / "other.pickle"
+    trace.write_bytes(pickle.dumps(other))
+    assert "small.plan" in assert_refused(stweaver, "check", plan[0], trace)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +190,17 @@ def plan(answer: Answer, tmp_path: Path) -> tuple[Path, Path]:
         SMALL_CSV.replace("2,5,9,2048", "2,4,9,2048"),
         SMALL_CSV.replace("2048", "2049"),
     ],
-    ids=["one request more", "another lifespan", "another size"],
+    ids=["one buffer more", "another lifespan", "another size"],
 )
-def test_refuses_a_plan_made_for_another_trace(
-    stweaver: Run, plan: tuple[Path, Path], tmp_path: Path, other: str
+def test_refuses_offsets_of_another_instance(
+    stweaver: Run, answer: Answer, tmp_path: Path, other: str
 ) -> None:
-    trace = tmp_path / "other.csv"
-    trace.write_text(other)
-    assert_refused(stweaver, "check", plan[0], trace)
+    instance, placed, wrong = tmp_path / "small.csv", tmp_path / "placed.csv", tmp_path / "other.csv"
+    instance.write_text(SMALL_CSV)
+    wrong.write_text(other)
+    answer("plan", instance, "-o", placed)
+    assert_refused(stweaver, "check", placed, wrong)
+    assert_refused(stweaver, "check", instance, instance)
 
 
 def test_refuses_a_plan_with_any_bit_flipped(stweaver: Run, plan: tuple[Path, Path]) -> None:

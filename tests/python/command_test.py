@@ -104,21 +104,34 @@ def test_check_accepts_the_plan(answer: Answer, planned: tuple[Path, Any]) -> No
     assert (document["ok"], document["violations"]) == (True, [])
 
 
-def test_a_planning_instance_is_planned_and_checked(answer: Answer, csv: Path, tmp_path: Path) -> None:
-    plan = tmp_path / "small.plan"
-    document = answer("plan", csv, "-o", plan)
+def test_a_planning_instance_gets_offsets(answer: Answer, csv: Path, tmp_path: Path) -> None:
+    placed = tmp_path / "placed.csv"
+    document = answer("plan", csv, "-o", placed)
     assert document["requests"] == 4
     assert document["peak"] == document["lower_bound"] == SMALL_BOUND
-    assert answer("check", plan, csv)["ok"] is True
+    header, *rows = placed.read_text().splitlines()
+    assert header == "id,lower,upper,size,offset"
+    assert [row.rsplit(",", 1)[0] for row in rows] == SMALL_CSV.splitlines()[1:]
+    assert answer("check", placed, csv)["ok"] is True
+
+
+def test_check_says_no_to_offsets_that_collide(answer: Answer, csv: Path, tmp_path: Path) -> None:
+    placed = tmp_path / "placed.csv"
+    header, *rows = SMALL_CSV.splitlines()
+    placed.write_text("\n".join([f"{header},offset", *(f"{row},0" for row in rows)]) + "\n")
+    document = answer("check", placed, csv, status=1)
+    assert document["ok"] is False
+    assert len(document["violations"]) >= 1
+    assert all(isinstance(violation, str) for violation in document["violations"])
 
 
 def test_a_capacity_that_fits_is_status_0(answer: Answer, csv: Path) -> None:
     assert answer("plan", csv, "--capacity", str(SMALL_BOUND))["peak"] <= SMALL_BOUND
 
 
-def test_a_capacity_below_the_bound_is_status_1(stweaver: Run, csv: Path) -> None:
-    result = stweaver("plan", csv, "--capacity", str(SMALL_BOUND - 512), "--timeout", "2", "--json")
-    assert result.returncode == 1
+def test_a_capacity_below_the_bound_is_status_1(answer: Answer, csv: Path) -> None:
+    document = answer("plan", csv, "--capacity", str(SMALL_BOUND - 1), "--timeout", "2", status=1)
+    assert document["peak"] == SMALL_BOUND
 
 
 def test_compare_puts_three_allocators_side_by_side(answer: Answer) -> None:
