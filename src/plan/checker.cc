@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -35,8 +36,9 @@ class Violations {
   std::vector<std::string> lines_;
 };
 
-/// Reports rectangles that share a byte at one time: a sweep over time that keeps the living ones by address. As long
-/// as no overlap was reported they are disjoint, so that only the two neighbours of a new one need a look.
+/// Reports rectangles that share a byte at one time (one of no bytes shares none): a sweep over time that
+/// keeps the living ones by address. As long as no overlap was reported they are disjoint, so that only the
+/// two neighbours of a new one need a look.
 void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violations) {
   struct Event {
     Time time;
@@ -45,7 +47,7 @@ void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violat
   };
   std::vector<Event> events;
   for (std::size_t i = 0; i < rectangles.size(); ++i) {
-    if (rectangles[i].life.empty()) continue;
+    if (rectangles[i].life.empty() || rectangles[i].size <= 0) continue;
     events.push_back({rectangles[i].life.lower, true, i});
     events.push_back({rectangles[i].life.upper, false, i});
   }
@@ -64,7 +66,8 @@ void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violat
     }
     const auto above = alive.lower_bound(rectangle.offset);
     const Rectangle* hit = nullptr;
-    if (above != alive.end() && above->first < rectangle.offset + rectangle.size) hit = &rectangles[above->second];
+    if (above != alive.end() && above->first < rectangle.offset + rectangle.size)
+      hit = &rectangles[above->second];
     if (above != alive.begin()) {
       const Rectangle& below = rectangles[std::prev(above)->second];
       if (below.offset + below.size > rectangle.offset) hit = &below;
@@ -78,8 +81,8 @@ void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violat
   }
 }
 
-/// Reports bytes that pass from one stream to another in less than `gap`. Keeps, by address, who used a stretch of the
-/// arena last and until when.
+/// Reports bytes that pass from one stream to another in less than `gap`. Keeps, by address, who used a
+/// stretch of the arena last and until when.
 void check_stream_gaps(std::vector<Rectangle> rectangles, Time gap, Violations& violations) {
   struct LastUse {
     Bytes end;
@@ -99,11 +102,12 @@ void check_stream_gaps(std::vector<Rectangle> rectangles, Time gap, Violations& 
     while (it != last.end() && it->first < end) {
       const auto [offset, use] = *it;
       if (use.stream != rectangle.stream && rectangle.life.lower - use.until < gap) {
-        violations.add(rectangle.name, " takes bytes of another stream's ", rectangles[use.index].name, " after ",
-                       rectangle.life.lower - use.until, " requests, less than the plan's ", gap);
+        violations.add(rectangle.name, " takes bytes of another stream's ", rectangles[use.index].name,
+                       " after ", rectangle.life.lower - use.until, " requests, less than the plan's ", gap);
       }
       it = last.erase(it);
-      if (offset < rectangle.offset) last.emplace(offset, LastUse{rectangle.offset, use.until, use.stream, use.index});
+      if (offset < rectangle.offset)
+        last.emplace(offset, LastUse{rectangle.offset, use.until, use.stream, use.index});
       if (use.end > end) it = last.emplace(end, use).first;
     }
     last[rectangle.offset] = {end, rectangle.life.upper, rectangle.stream, i};
@@ -111,17 +115,24 @@ void check_stream_gaps(std::vector<Rectangle> rectangles, Time gap, Violations& 
 }
 
 Time later(Time time, Time by) {
-  return time == kForever ? kForever : time + by;
+  return time > kForever - by ? kForever : time + by;
 }
 
-/// The planned slots over the prologue and two rounds of the step: enough to see one step meet the next.
+/// True when the slot's bytes are some of the arena's. What this refuses could not even be added up.
+bool inside_arena(const Plan& plan, const Slot& slot) {
+  return slot.size > 0 && slot.offset >= 0 && slot.size <= plan.arena &&
+         slot.offset <= plan.arena - slot.size;
+}
+
+/// The slots in the arena over the prologue and two rounds of the step: enough to see one step meet the next.
 std::vector<Rectangle> unrolled(const Plan& plan) {
   std::vector<Rectangle> rectangles;
   const auto add = [&](std::size_t number, Time shift) {
     const Slot& slot = plan.slots[number];
-    if (slot.offset == kUnplanned) return;
+    if (!inside_arena(plan, slot)) return;
     const Time birth = static_cast<Time>(number) + shift;
-    rectangles.push_back({{birth, later(slot.death, shift)}, slot.offset, slot.size, slot.stream, text("slot ", number)});
+    rectangles.push_back(
+        {{birth, later(slot.death, shift)}, slot.offset, slot.size, slot.stream, text("slot ", number)});
   };
   const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
   for (std::size_t i = 0; i < plan.slots.size(); ++i) add(i, 0);
@@ -137,15 +148,17 @@ void check_slots(const Plan& plan, Violations& violations) {
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
     if (slot.offset == kUnplanned) continue;
-    if (slot.size <= 0) violations.add("slot ", i, " has ", slot.size, " bytes");
-    if (slot.offset < 0 || slot.size > plan.arena || slot.offset > plan.arena - slot.size) {
+    if (slot.size <= 0) {
+      violations.add("slot ", i, " has ", slot.size, " bytes");
+    } else if (!inside_arena(plan, slot)) {
       violations.add("slot ", i, " at ", slot.offset, " does not fit the arena of ", plan.arena, " bytes");
     }
     if (slot.offset % plan.alignment != 0) {
       violations.add("slot ", i, " at ", slot.offset, " is not aligned to ", plan.alignment);
     }
     if (slot.death <= static_cast<Time>(i)) violations.add("slot ", i, " dies before it is born");
-    if (slot.death == kForever && i >= plan.prologue) violations.add("slot ", i, " of the step is never freed");
+    if (slot.death == kForever && i >= plan.prologue)
+      violations.add("slot ", i, " of the step is never freed");
   }
 }
 
@@ -155,8 +168,8 @@ std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace
   for (const Run& run : plan.runs) {
     if (run.request > trace.requests.size() || run.count > trace.requests.size() - run.request ||
         run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot) {
-      violations.add("the plan speaks of requests ", run.request, " to ", run.request + std::uint64_t{run.count},
-                     ", which the trace or the plan does not have");
+      violations.add("the plan speaks of requests ", run.request, " to ",
+                     run.request + std::uint64_t{run.count}, ", which the trace or the plan does not have");
       continue;
     }
     for (std::uint32_t i = 0; i < run.count; ++i) slot_of[run.request + i] = std::int64_t{run.slot} + i;
@@ -170,14 +183,18 @@ void check_requests(const Plan& plan, const Trace& trace, Violations& violations
   for (std::size_t i = 0; i < slot_of.size(); ++i) {
     if (slot_of[i] < 0) continue;
     const Slot& slot = plan.slots[static_cast<std::size_t>(slot_of[i])];
-    if (slot.offset == kUnplanned) continue;
+    if (!inside_arena(plan, slot)) continue;
     const Request& request = trace.requests[i];
-    if (request.size > slot.size || (!slot.varying && slot.size - request.size >= plan.alignment + (request.size == 0))) {
-      violations.add("request ", i, " of ", request.size, " bytes does not match slot ", slot_of[i], " of ", slot.size);
-    }
-    if (request.stream != slot.stream) violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
     // An empty request still holds its slot's first byte: its address is in use.
-    rectangles.push_back({request.life, slot.offset, std::max<Bytes>(request.size, 1), request.stream, text("request ", i)});
+    const Bytes held = std::max<Bytes>(request.size, 1);
+    if (held > slot.size || (!slot.varying && slot.size - held >= plan.alignment)) {
+      violations.add("request ", i, " of ", request.size, " bytes does not match slot ", slot_of[i], " of ",
+                     slot.size);
+    }
+    if (request.stream != slot.stream)
+      violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
+    rectangles.push_back(
+        {request.life, slot.offset, std::min(held, slot.size), request.stream, text("request ", i)});
   }
   check_overlaps(rectangles, violations);
 }
@@ -208,6 +225,10 @@ std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, con
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < lives.size(); ++i) {
     if (offsets[i] < 0) violations.add("item ", i, " lies below 0");
+    if (sizes[i] > std::numeric_limits<Bytes>::max() - std::max<Bytes>(offsets[i], 0)) {
+      violations.add("item ", i, " at ", offsets[i], " ends beyond all numbers");
+      continue;
+    }
     rectangles.push_back({lives[i], offsets[i], sizes[i], 0, text("item ", i)});
   }
   check_overlaps(rectangles, violations);

@@ -19,7 +19,7 @@ struct Item {
   Lifespan life;   ///< not empty
   /// An earlier span in which the same bytes are taken too; usually empty. A tensor that every step leaves to the next
   /// lives at the end of the step and again at its beginning.
-  Lifespan echo;
+  Lifespan echo = {};
   Bytes above = 0; ///< the most that persistent requests hold during `life`; set by stack_persistent()
   int group = -1;  ///< HomoPhase group (same birth phase, same death phase), -1 for none
   int lane = 0;    ///< which of the job's streams it lives on, numbered from 0

@@ -1,0 +1,210 @@
+// What every constructor of placements must do, whatever the instance.
+#include <array>
+#include <chrono>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "plan/best_fit.h"
+#include "plan/checked.h"
+#include "plan/class_sweep.h"
+#include "plan/homophase.h"
+#include "plan/instances.h"
+#include "plan/portfolio.h"
+#include "plan/skyline.h"
+#include "plan/squeaky_wheel.h"
+
+namespace stweaver {
+namespace {
+
+using Pack = std::function<std::optional<Placement>(const Instance&, const Budget&)>;
+
+struct Constructor {
+  std::string name;
+  bool plain_only = true;
+  Pack pack;
+};
+
+void add_sweeps(std::vector<Constructor>& constructors) {
+  for (const double base : {1.3, 2.0, 4.0, 100.0}) {
+    for (const Time tail : {1, 10}) {
+      for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
+        for (const bool mirrored : {false, true}) {
+          constructors.push_back(
+              {text("sweep ", base, ' ', tail, fit == Fit::kBest ? " best" : " first", mirrored), false,
+               [=](const Instance& instance, const Budget& budget) {
+                 return class_sweep(instance, duration_classes(instance, base, tail), {fit, mirrored},
+                                    budget);
+               }});
+        }
+      }
+    }
+  }
+}
+
+std::vector<Constructor> constructors() {
+  std::vector<Constructor> all;
+  add_sweeps(all);
+  for (const Order order : {Order::kSize, Order::kArea, Order::kDuration, Order::kBreadth}) {
+    for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
+      all.push_back({text("best fit ", static_cast<int>(order), static_cast<int>(fit)), true,
+                     [=](const Instance& instance, const Budget& budget) {
+                       return best_fit(instance, order, fit, budget);
+                     }});
+    }
+  }
+  for (const SkylineKey key : {SkylineKey::kArea, SkylineKey::kDuration, SkylineKey::kSize}) {
+    all.push_back(
+        {text("skyline ", static_cast<int>(key)), true,
+         [=](const Instance& instance, const Budget& budget) { return skyline(instance, key, budget); }});
+  }
+  all.push_back({"homophase", true, homophase});
+  return all;
+}
+
+template <typename Test>
+void for_each_packing(const Test& test) {
+  for (const Constructor& constructor : constructors()) {
+    SCOPED_TRACE(constructor.name);
+    for_each_instance(constructor.plain_only ? plain_shapes() : all_shapes(),
+                      [&](const Instance& instance) { test(instance, constructor.pack); });
+  }
+}
+
+TEST(Constructors, PlaceEveryInstanceSoundly) {
+  for_each_packing(
+      [](const Instance& instance, const Pack& pack) { expect_sound(instance, pack(instance, Budget())); });
+}
+
+TEST(Constructors, GiveTheSamePlacementTwice) {
+  for_each_packing([](const Instance& instance, const Pack& pack) {
+    EXPECT_EQ(pack(instance, Budget()), pack(instance, Budget()));
+  });
+}
+
+/// The most that an item without an echo and what stands above it reach: what a budget limits.
+Bytes top_of(const Instance& instance, const Placement& placement) {
+  Bytes top = 0;
+  for (std::size_t i = 0; i < placement.size(); ++i) {
+    const Item& item = instance.items[i];
+    if (item.echo.empty()) top = std::max(top, placement[i] + item.size + item.above);
+  }
+  return top;
+}
+
+TEST(Constructors, StayBelowTheBudgetOrGiveUp) {
+  for_each_packing([](const Instance& instance, const Pack& pack) {
+    const std::optional<Placement> unlimited = pack(instance, Budget());
+    ASSERT_TRUE(unlimited);
+    const Bytes top = top_of(instance, *unlimited);
+    EXPECT_EQ(pack(instance, {.peak = top + 1}), unlimited);
+    for (const Bytes limit : {top, lower_bound_of(instance), Bytes{1}}) {
+      const std::optional<Placement> placement = pack(instance, {.peak = limit});
+      if (!placement) continue;
+      expect_sound(instance, *placement);
+      EXPECT_LE(top_of(instance, *placement), std::max<Bytes>(limit - 1, 0));
+    }
+  });
+}
+
+TEST(Constructors, GiveUpOrFinishWhenTheDeadlineIsPast) {
+  for_each_packing([](const Instance& instance, const Pack& pack) {
+    const std::optional<Placement> placement =
+        pack(instance, {.deadline = Clock::now() - std::chrono::seconds(1)});
+    if (placement) expect_sound(instance, *placement);
+  });
+}
+
+// ---- Each by itself
+// --------------------------------------------------------------------------------------------
+
+TEST(GapSearch, TakesTheFirstOrTheSmallestGap) {
+  const auto search = [](Fit fit, Bytes size) {
+    GapSearch gaps(size, fit);
+    for (const auto& [offset, end] :
+         std::vector<std::pair<Bytes, Bytes>>{{0, 10}, {20, 30}, {22, 25}, {34, 40}}) {
+      if (gaps.show(offset, end)) break;
+    }
+    return gaps.offset();
+  };
+  EXPECT_EQ(search(Fit::kFirst, 3), 10);
+  EXPECT_EQ(search(Fit::kBest, 3), 30);
+  EXPECT_EQ(search(Fit::kBest, 4), 30);
+  EXPECT_EQ(search(Fit::kBest, 5), 10);
+  EXPECT_EQ(search(Fit::kFirst, 11), 40) << "no gap: on top";
+}
+
+TEST(GapSearch, UsesTheRoomBelowTheFirstBlock) {
+  GapSearch gaps(5, Fit::kFirst);
+  EXPECT_TRUE(gaps.show(5, 9));
+  EXPECT_EQ(gaps.offset(), 0);
+}
+
+TEST(BestFit, FillsTheGapOfItsSizeExactly) {
+  Instance instance;
+  instance.items = {{.size = 10, .life = {0, 10}},
+                    {.size = 7, .life = {0, 5}},
+                    {.size = 10, .life = {0, 10}},
+                    {.size = 7, .life = {5, 10}}};
+  const std::vector<ItemId> order = {0, 1, 2, 3};
+  const std::optional<Placement> placement = place_in_order(instance, order, Fit::kBest, Budget());
+  expect_sound(instance, placement);
+  EXPECT_EQ(*placement, (Placement{0, 10, 17, 10}));
+}
+
+TEST(DurationClasses, PutTheLongestFirst) {
+  Instance instance;
+  for (const Time length : {1, 3, 4, 15, 16, 100}) instance.items.push_back({.size = 1, .life = {0, length}});
+  EXPECT_EQ(duration_classes(instance, 4, 1), (Classes{3, 3, 2, 2, 1, 0}));
+  EXPECT_EQ(duration_classes(instance, 4, 15), (Classes{3, 3, 3, 3, 1, 0}));
+}
+
+TEST(Skyline, StacksWhatLivesInsideWhatLivesLonger) {
+  Instance instance;
+  instance.items = {{.size = 1, .life = {4, 6}}, {.size = 1, .life = {0, 10}}, {.size = 1, .life = {2, 8}}};
+  EXPECT_EQ(skyline(instance, SkylineKey::kDuration, Budget()), (Placement{2, 0, 1}));
+}
+
+TEST(Homophase, FillsTwoGroupsThatMeetLikeTwoStairs) {
+  // Activations born one by one and freed in reverse, twice, the second while the first shrinks.
+  Instance instance;
+  for (Time i = 0; i < 6; ++i) {
+    instance.items.push_back({.size = 10, .life = {i, 40 - i}, .group = 0});
+    instance.items.push_back({.size = 10, .life = {40 - i, 80 + i}, .group = 1});
+  }
+  const std::optional<Placement> placement = homophase(instance, Budget());
+  expect_sound(instance, placement);
+  EXPECT_EQ(peak_of(instance, *placement), lower_bound_of(instance));
+}
+
+TEST(SqueakyWheel, MendsWhatOneSweepCannot) {
+  int mended = 0;
+  for_each_instance(all_shapes(), [&](const Instance& instance) {
+    const Bytes bound = lower_bound_of(instance);
+    SqueakyWheel wheel(instance, duration_classes(instance, 2, 1), {}, bound);
+    Bytes first = -1;
+    Bytes best = -1;
+    for (int round = 0; round < 30; ++round) {
+      const std::optional<Placement> placement = wheel.step(Budget());
+      if (!placement) break;
+      expect_sound(instance, *placement);
+      const Bytes peak = peak_of(instance, *placement);
+      if (first < 0) first = best = peak;
+      best = std::min(best, peak);
+    }
+    EXPECT_GE(first, 0) << "the first sweep always gives a placement";
+    mended += best < first ? 1 : 0;
+  });
+  EXPECT_GT(mended, 10);
+}
+
+TEST(SqueakyWheel, StopsWhenNothingSticksOut) {
+  Instance instance;
+  instance.items = {{.size = 1, .life = {0, 2}}, {.size = 1, .life = {1, 3}}};
+  SqueakyWheel wheel(instance, duration_classes(instance, 2, 1), {}, 2);
+  expect_sound(instance, wheel.step(Budget()));
+  EXPECT_EQ(wheel.step(Budget()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace stweaver

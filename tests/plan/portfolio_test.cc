@@ -1,0 +1,105 @@
+#include "plan/portfolio.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "archive/archive.h"
+#include "plan/checked.h"
+#include "plan/instances.h"
+#include "trace/csv.h"
+
+namespace stweaver {
+namespace {
+
+constexpr unsigned kSeeds = 3;
+constexpr double kNoHurry = std::numeric_limits<double>::infinity();
+
+TEST(Portfolio, PlacesEveryInstanceSoundly) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = kNoHurry});
+        expect_sound(instance, result.placement);
+        EXPECT_EQ(result.peak, peak_of(instance, result.placement));
+        EXPECT_EQ(result.lower_bound, lower_bound_of(instance));
+        EXPECT_FALSE(result.winner.empty());
+        EXPECT_EQ(result.threads, 2);
+      },
+      kSeeds);
+}
+
+TEST(Portfolio, FindsTheSamePlacementWithAnyNumberOfThreads) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        const PortfolioResult one = run_portfolio(instance, {.threads = 1, .timeout = kNoHurry});
+        for (const int threads : {2, 4}) {
+          const PortfolioResult other = run_portfolio(instance, {.threads = threads, .timeout = kNoHurry});
+          EXPECT_EQ(other.placement, one.placement) << threads << " threads";
+          EXPECT_EQ(other.winner, one.winner) << threads << " threads";
+        }
+      },
+      kSeeds);
+}
+
+TEST(Portfolio, HasAPlacementWhateverTheTimeout) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        for (const double timeout : {0.0, -1.0, 1e-9, -std::numeric_limits<double>::infinity()}) {
+          expect_sound(instance, run_portfolio(instance, {.threads = 2, .timeout = timeout}).placement);
+        }
+      },
+      kSeeds);
+}
+
+TEST(Portfolio, IsNoWorseThanAnyOfItsMembersFirstPlacements) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = kNoHurry});
+        if (result.peak == result.lower_bound) return;
+        for (Member& member : portfolio_members(instance, result.lower_bound)) {
+          const std::optional<Placement> placement = member.step(Budget());
+          if (!placement || member.first_round > 0) continue;
+          expect_sound(instance, *placement);
+          EXPECT_LE(result.peak, peak_of(instance, *placement)) << member.name;
+        }
+      },
+      kSeeds);
+}
+
+TEST(Portfolio, LeavesLanesAndEchoesToThoseWhoKnowThem) {
+  Random random(1);
+  const Instance plain = with_lanes(random, 0);
+  Instance one_lane = plain;
+  one_lane.lanes = 1;
+  EXPECT_LT(portfolio_members(plain, 0).size(), portfolio_members(one_lane, 0).size());
+}
+
+TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const Instance instance = training(random);
+    const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = kNoHurry});
+    expect_sound(instance, result.placement);
+    EXPECT_LE(static_cast<double>(result.peak), 1.01 * static_cast<double>(result.lower_bound))
+        << "seed " << seed;
+  }
+}
+
+TEST(Portfolio, PlacesTheLargePlanningInstancesCloseToTheBound) {
+  for (const std::string name : {"S_1", "resnet50"}) {
+    const std::string path = STWEAVER_TEST_DATA "/planning/large/" + name + ".csv";
+    Instance instance;
+    for (const CsvRow& row : read_csv(open_archive(path), path))
+      instance.items.push_back({.size = row.size, .life = row.life});
+    const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = 20});
+    expect_sound(instance, result.placement);
+    EXPECT_LE(static_cast<double>(result.peak), 1.01 * static_cast<double>(result.lower_bound)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace stweaver
