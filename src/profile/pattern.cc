@@ -52,12 +52,14 @@ class Aligner {
       return true;
     }
     const std::optional<Pairs> pairs = match(structure, sizes);
-    if (!pairs || static_cast<double>(pairs->size()) < kAlike * static_cast<double>(span.size())) return false;
+    if (!pairs || static_cast<double>(pairs->size()) < kAlike * static_cast<double>(span.size()))
+      return false;
     merge(span, *pairs, structure, sizes);
     return true;
   }
 
-  /// Where the requests of a step stand that is not to add positions; kNoPosition for those that stand nowhere.
+  /// Where the requests of a step stand that is not to add positions; kNoPosition for those that stand
+  /// nowhere.
   std::optional<AlignedStep> locate(const Span& span) const {
     const std::optional<Pairs> pairs = match(slice(structure_, span), slice(sizes_, span));
     if (!pairs) return std::nullopt;
@@ -67,8 +69,8 @@ class Aligner {
   }
 
  private:
-  /// By size or by structure, whichever leaves less over: sizes are surer when shapes are fixed, structure holds
-  /// when they vary.
+  /// By size or by structure, whichever leaves less over: sizes are surer when shapes are fixed, structure
+  /// holds when they vary.
   [[nodiscard]] std::optional<Pairs> match(const Tokens& structure, const Tokens& sizes) const {
     if (structure == structure_here_ || sizes == sizes_here_) {
       Pairs pairs;
@@ -127,7 +129,8 @@ class Aligner {
 };
 
 /// The first step after which no more persistent memory is born than in a late one.
-std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans, const std::vector<LifeClass>& classes) {
+std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans,
+                         const std::vector<LifeClass>& classes) {
   if (spans.size() < 2) return 0;
   const auto persistent_bytes = [&](const Span& span) {
     Bytes bytes = 0;
@@ -143,8 +146,8 @@ std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans, con
   return steady;
 }
 
-/// When the request's memory is free again, in positions from the beginning of its step; kForever when that is beyond
-/// the next step, nothing when the recording ended before.
+/// When the request's memory is free again, in positions from the beginning of its step; kForever when that
+/// is beyond the next step, nothing when the recording ended before.
 std::optional<Time> death_in_positions(const Trace& trace, const Pattern& pattern, std::size_t step,
                                        const Request& request, const std::vector<RequestId>& births) {
   const bool last = step + 1 == pattern.steps.size();
@@ -198,14 +201,15 @@ void fill_positions(const Trace& trace, Pattern& pattern) {
   }
 }
 
-// ---- Varying or dynamic ----------------------------------------------------------------------------------------
+// ---- Varying or dynamic
 
 /// How many neighbours are asked, and how many of them must agree, for a size to count as moving along.
 constexpr std::size_t kNeighbours = 128;
 constexpr double kAgree = 0.9;
 
-/// Marks as dynamic the positions whose sizes grow where their neighbours' shrink. `change` is +1, -1 or 0 per position:
-/// how its size differs between two steps. Agreement on one side is enough: two micro-batches may meet here.
+/// Marks as dynamic the positions whose sizes grow where their neighbours' shrink. `change` is +1, -1 or 0
+/// per position: how its size differs between two steps. Agreement on one side is enough: two micro-batches
+/// may meet here.
 void vote_against(const std::vector<int>& change, std::vector<int>& votes) {
   std::vector<std::size_t> moved;
   for (std::size_t p = 0; p < change.size(); ++p) {
@@ -249,7 +253,8 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   const std::vector<RequestId> births = births_before(trace);
   std::vector<Span> spans;
   for (const Lifespan& step : steps.spans) {
-    const Span span{births[static_cast<std::size_t>(step.lower)], births[static_cast<std::size_t>(step.upper)]};
+    const Span span{births[static_cast<std::size_t>(step.lower)],
+                    births[static_cast<std::size_t>(step.upper)]};
     if (span.size() > 0) spans.push_back(span);
   }
   pattern.prologue = static_cast<RequestId>(trace.requests.size());
@@ -263,7 +268,8 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   for (std::size_t i = steady; i < spans.size() && aligner.add(spans[i]); ++i) continue;
   pattern.positions.resize(aligner.positions());
   if (steady > 0) {
-    if (std::optional<AlignedStep> before = aligner.locate(spans[steady - 1])) pattern.before = *std::move(before);
+    if (std::optional<AlignedStep> before = aligner.locate(spans[steady - 1]))
+      pattern.before = *std::move(before);
   }
   pattern.steps = aligner.take_steps();
   fill_positions(trace, pattern);

@@ -5,6 +5,7 @@
 #include "profile/pattern.h"   // IWYU pragma: export
 #include "profile/phases.h"    // IWYU pragma: export
 #include "profile/steps.h"     // IWYU pragma: export
+#include "profile/summary.h"   // IWYU pragma: export
 #include "profile/timeline.h"  // IWYU pragma: export
 
 namespace stweaver {

@@ -25,17 +25,10 @@ Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes r
 }
 
 bool varies(const Pattern& pattern) {
-  const auto moving = std::count_if(pattern.positions.begin(), pattern.positions.end(), [](const Position& position) {
-    return position.kind != PositionKind::kStatic;
-  });
+  const auto moving =
+      std::count_if(pattern.positions.begin(), pattern.positions.end(),
+                    [](const Position& position) { return position.kind != PositionKind::kStatic; });
   return static_cast<double>(moving) > kVaries * static_cast<double>(pattern.positions.size());
-}
-
-/// The largest sum of rounded sizes alive at one time.
-Bytes rounded_peak(const Trace& trace, Bytes alignment) {
-  Trace rounded = trace;
-  for (Request& request : rounded.requests) request.size = checked_align_up(request.size, alignment, "a request's size");
-  return peak_requested(rounded);
 }
 
 Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions& options, Bytes requested) {
@@ -45,7 +38,8 @@ Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions&
 
   const std::vector<RequestId> births = births_before(trace);
   std::vector<RequestId> steps;
-  for (const Lifespan& step : profile.steps.spans) steps.push_back(births[static_cast<std::size_t>(step.lower)]);
+  for (const Lifespan& step : profile.steps.spans)
+    steps.push_back(births[static_cast<std::size_t>(step.lower)]);
   PlannedAllocator allocator(synthesis.plan, std::move(steps), AllocatorSettings());
   const ReplayResult result = replay(trace, allocator);
 
@@ -86,7 +80,8 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options) {
 
   const Bytes requested = comparison.requested_peak;
   const AllocatorSettings recorded = parse_settings(trace.settings);
-  if (const std::optional<Bytes> measured = measured_reserve_peak(trace); measured && !recorded.expandable_segments) {
+  if (const std::optional<Bytes> measured = measured_reserve_peak(trace);
+      measured && !recorded.expandable_segments) {
     comparison.native = {*measured, efficiency_of(requested, *measured), true};
   } else {
     comparison.native = simulate(trace, AllocatorSettings(), requested);

@@ -12,8 +12,8 @@ namespace stweaver {
 /// What one allocator made of a job.
 struct Reserved {
   Bytes peak = 0;
-  double efficiency = 0;    ///< peak requested / peak reserved
-  bool measured = false;    ///< from the trace's own segment events, not simulated
+  double efficiency = 0;  ///< peak requested / peak reserved
+  bool measured = false;  ///< from the trace's own segment events, not simulated
 };
 
 /// What STWeaver made of it.
@@ -42,12 +42,12 @@ struct Comparison {
   [[nodiscard]] double reduction(const Reserved& theirs) const;
 };
 
-/// The trace from which a fair plan is made: without the last step, or, for a job whose steps differ, the first third of
-/// its steps (three at least). The whole trace when it has fewer than two steps.
+/// The trace from which a fair plan is made: without the last step, or, for a job whose steps differ, the
+/// first third of its steps (three at least). The whole trace when it has fewer than two steps.
 Trace planning_part(const Trace& trace, const Profile& profile);
 
-/// Plans from planning_part() and serves the whole trace from its first request with that plan, as a job that is started
-/// again would be.
+/// Plans from planning_part() and serves the whole trace from its first request with that plan, as a job that
+/// is started again would be.
 Comparison compare(const Trace& trace, const SynthesizeOptions& options);
 
 }  // namespace stweaver

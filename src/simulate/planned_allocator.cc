@@ -13,12 +13,12 @@ namespace {
 
 /// Arena addresses begin here, above all that the caching allocator uses.
 constexpr Address kArenaBase = Address{1} << 63U;
-/// How far ahead a request looks for its slot: a few slots while sizes vary, where many look alike, and farther for a
-/// slot of one size.
+/// How far ahead a request looks for its slot: a few slots while sizes vary, where many look alike, and
+/// farther for a slot of one size.
 constexpr std::size_t kNear = 5;
 constexpr std::size_t kFar = 256;
-/// By so much may a request's share of its slot differ from the last one's: sizes are rounded, and not all are
-/// proportional to the sequence length.
+/// By so much may a request's share of its slot differ from the last one's: sizes are rounded, and not all
+/// are proportional to the sequence length.
 constexpr double kSameShare = 0.01;
 
 double share_of(const Slot& slot, Bytes size) {
@@ -27,8 +27,8 @@ double share_of(const Slot& slot, Bytes size) {
 
 }  // namespace
 
-PlannedAllocator::PlannedAllocator(const Plan& plan, std::vector<RequestId> steps, const AllocatorSettings& fallback,
-                                   Bytes capacity)
+PlannedAllocator::PlannedAllocator(const Plan& plan, std::vector<RequestId> steps,
+                                   const AllocatorSettings& fallback, Bytes capacity)
     : plan_(plan),
       steps_(std::move(steps)),
       fallback_(fallback, std::max<Bytes>(capacity - plan.arena, 1)),
@@ -85,8 +85,8 @@ AllocatorStatistics PlannedAllocator::statistics() const {
   return all;
 }
 
-/// The prologue is followed once; every step that begins after it starts at the step's first slot. What the fallback
-/// holds idle then goes back to the device: it was taken for requests that may never come again.
+/// The prologue is followed once; every step that begins after it starts at the step's first slot. What the
+/// fallback holds idle then goes back to the device: it was taken for requests that may never come again.
 void PlannedAllocator::begin_step_if_due() {
   while (next_step_ < steps_.size() && steps_[next_step_] <= requests_) {
     if (steps_[next_step_++] < plan_.prologue) continue;

@@ -1,4 +1,5 @@
-// An allocator that follows a plan, on numbers instead of memory: what the arena serves and what the fallback.
+// An allocator that follows a plan, on numbers instead of memory: what the arena serves and what the
+// fallback.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,15 @@
 
 namespace stweaver {
 
-/// Serves each request from the slot it stands for, if that is free; failing that from the smallest gap in what is idle in
-/// the arena just now (on jobs of one stream: elsewhere that could hand memory to a stream that has to wait for it); and
-/// otherwise from a caching allocator. Reserved is the whole arena, from the first request on, and what the fallback
-/// reserves.
+/// Serves each request from the slot it stands for, if that is free; failing that from the smallest gap in
+/// what is idle in the arena just now (on jobs of one stream: elsewhere that could hand memory to a stream
+/// that has to wait for it); and otherwise from a caching allocator. Reserved is the whole arena, from the
+/// first request on, and what the fallback reserves.
 ///
-/// Matching: requests come in the order of the slots. A request takes the next slot of its stream that it fits: the same
-/// size, or, for a varying slot, the same share of the slot's size as the requests before it, since a step's sizes grow
-/// together. Slots that a step leaves out are skipped, requests it has on top go to the fallback; at each step the search
-/// starts at the step's first slot.
+/// Matching: requests come in the order of the slots. A request takes the next slot of its stream that it
+/// fits: the same size, or, for a varying slot, the same share of the slot's size as the requests before it,
+/// since a step's sizes grow together. Slots that a step leaves out are skipped, requests it has on top go to
+/// the fallback; at each step the search starts at the step's first slot.
 class PlannedAllocator {
  public:
   /// `steps`: the numbers of the requests that begin the job's steps, ascending. `plan` must outlive this.

@@ -1,8 +1,10 @@
-// Layer simulate: PyTorch's caching allocator, event by event; replay of a trace against any allocator.
-// Includes base and trace.
+// Layer simulate: PyTorch's caching allocator, event by event; replay of a trace against any allocator; one job under
+// PyTorch's allocators and under a plan, side by side.
 #pragma once
 
 #include "simulate/allocator.h"          // IWYU pragma: export
 #include "simulate/caching_allocator.h"  // IWYU pragma: export
+#include "simulate/comparison.h"         // IWYU pragma: export
+#include "simulate/planned_allocator.h"  // IWYU pragma: export
 #include "simulate/replay.h"             // IWYU pragma: export
 #include "simulate/settings.h"           // IWYU pragma: export

@@ -1,0 +1,73 @@
+// stweaver check: is a plan right for a trace?
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "archive/archive.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "plan/plan.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::string plan;
+  std::string trace;
+  bool json = false;
+};
+
+std::vector<std::string> check_trace(const Options& options) {
+  const Plan plan = read_plan(open_archive(options.plan), options.plan);
+  for (const Trace& trace : read_traces(open_archive(options.trace), options.trace)) {
+    if (fingerprint_of(trace) == plan.fingerprint) return check_plan(plan, trace);
+  }
+  fail(options.plan, ": was made from another trace (", plan.source, "), not from ", options.trace);
+}
+
+std::vector<std::string> check_csv(const Options& options) {
+  const std::vector<CsvRow> wanted = open_csv(options.trace);
+  const std::vector<CsvRow> placed = open_csv(options.plan);
+  std::vector<Lifespan> lives;
+  std::vector<Bytes> sizes;
+  std::vector<Bytes> offsets;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const bool same = i < placed.size() && placed[i].id == wanted[i].id && placed[i].life == wanted[i].life &&
+                      placed[i].size == wanted[i].size;
+    if (!same || placed.size() != wanted.size()) {
+      fail(options.plan, ": holds other buffers than ", options.trace, "; plan that instance");
+    }
+    if (!placed[i].offset)
+      fail(options.plan, ": has no offsets; make it with `stweaver plan ", options.trace, " -o PLAN`");
+    lives.push_back(wanted[i].life);
+    sizes.push_back(wanted[i].size);
+    offsets.push_back(*placed[i].offset);
+  }
+  return check_placement(lives, sizes, offsets);
+}
+
+int check(const Options& options) {
+  const Progress progress("checking " + options.plan);
+  const std::vector<std::string> violations =
+      is_csv(options.trace) ? check_csv(options) : check_trace(options);
+  print_answer(options.json, check_text(violations), check_json(violations));
+  return violations.empty() ? kDone : kAnswerIsNo;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("check", "Verifies a plan against its trace, with none of the planner's code.");
+  command->add_option("PLAN", options->plan, "what `stweaver plan TRACE -o PLAN` wrote")->required();
+  command->add_option("TRACE", options->trace, "the trace (or .csv instance) it was made from")->required();
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->footer("Example: stweaver check job.plan snapshot.pickle");
+  command->callback([options, &status] { status = check(*options); });
+}
+
+}  // namespace stweaver

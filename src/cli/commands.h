@@ -1,0 +1,20 @@
+// The subcommands. Each adds itself to the command line; when chosen it runs, prints its answer and says the
+// exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace stweaver {
+
+/// Exit statuses (docs/command.md).
+inline constexpr int kDone = 0;
+inline constexpr int kAnswerIsNo = 1;
+inline constexpr int kBadInput = 2;
+
+void add_inspect(CLI::App& app, int& status);
+void add_plan(CLI::App& app, int& status);
+void add_check(CLI::App& app, int& status);
+void add_compare(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
+
+}  // namespace stweaver

@@ -1,0 +1,65 @@
+#include "cli/input.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "archive/archive.h"
+
+namespace stweaver {
+
+bool is_csv(const std::string& path) {
+  return path.ends_with(".csv");
+}
+
+Trace open_trace(const std::string& path, std::optional<int> device) {
+  std::vector<Trace> traces = read_traces(open_archive(path), path);
+  const auto chosen =
+      device ? std::find_if(traces.begin(), traces.end(),
+                            [device](const Trace& trace) { return trace.device == *device; })
+             : std::max_element(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) {
+                 return a.requests.size() < b.requests.size();
+               });
+  if (chosen == traces.end())
+    fail(path, ": nothing was recorded on device ", *device, "; leave out --device");
+  if (!chosen->complete) {
+    std::fprintf(stderr,
+                 "stweaver: %s: the recording was cut short; what it holds up to event %lld is used\n",
+                 path.c_str(), static_cast<long long>(chosen->end));
+  }
+  return std::move(*chosen);
+}
+
+std::vector<CsvRow> open_csv(const std::string& path) {
+  return read_csv(open_archive(path), path);
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  // Written beside it and renamed: whoever reads the file sees all of it or what was there before.
+  const std::string draft = path + ".part";
+  std::ofstream file(draft, std::ios::binary);
+  file << content;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(draft, path, error);
+  if (file && !error) return;
+  const std::string reason = error ? error.message() : std::strerror(errno);
+  std::filesystem::remove(draft, error);
+  fail(path, ": cannot be written (", reason, ")");
+}
+
+void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document) {
+  const std::string answer =
+      json ? document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : text;
+  const bool written = std::fwrite(answer.data(), 1, answer.size(), stdout) == answer.size();
+  if (!written || std::fflush(stdout) != 0)
+    fail("the answer cannot be written to standard output (", std::strerror(errno), ")");
+}
+
+}  // namespace stweaver

@@ -1,0 +1,28 @@
+// What the subcommands take in and give out.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "trace/trace.h"
+
+namespace stweaver {
+
+/// The planning world's instances are told by their name; everything else is read as a trace.
+bool is_csv(const std::string& path);
+
+/// The trace of `device` in a file, or of the device with the most requests. Error when there is none.
+Trace open_trace(const std::string& path, std::optional<int> device = std::nullopt);
+
+std::vector<CsvRow> open_csv(const std::string& path);
+
+/// Writes a file whole or throws Error; on failure nothing is left of it.
+void write_file(const std::string& path, const std::string& content);
+
+/// Prints an answer on standard output: the document if `json` is set, else the text. Error when it cannot be
+/// written.
+void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document);
+
+}  // namespace stweaver

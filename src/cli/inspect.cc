@@ -1,0 +1,48 @@
+// stweaver inspect: what a job asks for.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::string trace;
+  std::optional<int> device;
+  bool json = false;
+};
+
+void inspect(const Options& options) {
+  const Progress progress("inspecting " + options.trace);
+  const Trace trace = open_trace(options.trace, options.device);
+  const Profile profile = profile_of(trace);
+  const Summary summary = summarize(trace, profile.steps, profile.classes, profile.pattern);
+  print_answer(options.json, inspect_text(trace, profile, summary), inspect_json(trace, profile, summary));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("inspect", "What a job asks for: steps, classes, sizes, streams, peak.");
+  command
+      ->add_option("TRACE", options->trace,
+                   "PyTorch memory snapshot (.pickle, also .gz .xz .zst) or trace file")
+      ->required();
+  command->add_option("--device", options->device, "device to look at (default: the busiest in the file)");
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->footer("Example: stweaver inspect snapshot.pickle");
+  command->callback([options, &status] {
+    inspect(*options);
+    status = kDone;
+  });
+}
+
+}  // namespace stweaver

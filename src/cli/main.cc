@@ -1,0 +1,53 @@
+// The `stweaver` command.
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "base/base.h"
+#include "cli/commands.h"
+
+namespace {
+
+int complain(const std::string& line) {
+  std::fprintf(stderr, "stweaver: %s\n", line.c_str());
+  return stweaver::kBadInput;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Plans where every tensor of a training job should live in GPU memory, and shows what that saves.");
+  app.name("stweaver");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", STWEAVER_VERSION);
+  app.footer(
+      "Exit status: 0 done, 1 the answer is no, 2 bad usage or bad input.\nExample: stweaver compare "
+      "job.pickle");
+  int status = stweaver::kDone;
+  stweaver::add_inspect(app, status);
+  stweaver::add_plan(app, status);
+  stweaver::add_check(app, status);
+  stweaver::add_compare(app, status);
+  stweaver::add_doctor(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(error);  // help, version
+    return complain(std::string(error.what()) + "; see stweaver --help");
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return complain("not enough memory for this input");
+  } catch (const std::exception& error) {
+    return complain(error.what());
+  }
+}

@@ -1,0 +1,133 @@
+// stweaver plan: makes a plan, of a trace or of a CSV instance, and checks it before it says a word.
+
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::string input;
+  std::string output;
+  std::optional<int> device;
+  std::optional<Bytes> align;
+  std::optional<Bytes> capacity;
+  double timeout = 1;
+  int threads = 0;
+  bool step_only = false;
+  bool json = false;
+};
+
+void require_sound(const std::vector<std::string>& violations) {
+  if (!violations.empty())
+    fail("the planner made a wrong plan: ", violations.front(), "; please report this trace");
+}
+
+PlanAnswer plan_trace(const Options& options) {
+  const Trace trace = open_trace(options.input, options.device);
+  const Profile profile = profile_of(trace);
+  SynthesizeOptions how;
+  how.alignment = options.align.value_or(kAlignment);
+  how.threads = options.threads;
+  how.timeout = options.timeout;
+  how.step_only = options.step_only;
+  const Synthesis made = synthesize(trace, profile, how);
+  const Plan& plan = made.plan;
+  require_sound(check_plan(plan, trace));
+  if (!options.output.empty()) {
+    std::ostringstream file;
+    write_plan(plan, file);
+    write_file(options.output, file.str());
+  }
+  const auto unplanned = std::count_if(plan.slots.begin(), plan.slots.end(),
+                                       [](const Slot& slot) { return slot.offset == kUnplanned; });
+  return {.name = options.input,
+          .requests = plan.slots.size(),
+          .unplanned = static_cast<std::size_t>(unplanned),
+          .lower_bound = plan.lower_bound,
+          .peak = plan.arena,
+          .seconds = made.seconds,
+          .threads = made.threads,
+          .winner = plan.winner,
+          .stream_gap = plan.stream_gap};
+}
+
+PlanAnswer plan_csv(const Options& options) {
+  std::vector<CsvRow> rows = open_csv(options.input);
+  const Bytes alignment = options.align.value_or(1);  // instances count in units of their own
+  Instance instance;
+  std::vector<Lifespan> lives;
+  std::vector<Bytes> sizes;
+  for (const CsvRow& row : rows) {
+    const Bytes size = checked_align_up(std::max<Bytes>(row.size, 1), alignment, "a size");
+    instance.items.push_back({.size = size, .life = row.life});
+    lives.push_back(row.life);
+    sizes.push_back(size);
+  }
+  const PortfolioResult result = run_portfolio(instance, {options.threads, options.timeout});
+  require_sound(check_placement(lives, sizes, result.placement));
+  if (!options.output.empty()) {
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].offset = result.placement[i];
+    std::ostringstream file;
+    write_csv(rows, file);
+    write_file(options.output, file.str());
+  }
+  return {.name = options.input,
+          .requests = rows.size(),
+          .lower_bound = result.lower_bound,
+          .peak = result.peak,
+          .seconds = result.seconds,
+          .threads = result.threads,
+          .winner = result.winner};
+}
+
+int plan(const Options& options) {
+  const Progress progress("planning " + options.input);
+  const PlanAnswer answer = is_csv(options.input) ? plan_csv(options) : plan_trace(options);
+  const bool fits = !options.capacity || answer.peak <= *options.capacity;
+  print_answer(options.json, plan_text(answer) + (fits ? "" : "that is more than the capacity\n"),
+               plan_json(answer));
+  return fits ? kDone : kAnswerIsNo;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "Makes the plan: an offset for every request that repeats.");
+  command
+      ->add_option("TRACE", options->input,
+                   "snapshot, trace file, or planning instance (.csv: id,lower,upper,size)")
+      ->required();
+  command->add_option("-o,--output", options->output,
+                      "where to write the plan (for a CSV: the CSV with offsets)");
+  command->add_option("--device", options->device, "device to plan for (default: the busiest in the file)");
+  command
+      ->add_option("--align", options->align,
+                   "bytes that offsets are multiples of (default: 512; 1 for a CSV)")
+      ->check(CLI::Range(Bytes{1}, kGiB));
+  command->add_option("--capacity", options->capacity, "exit with 1 if the plan needs more than this")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--timeout", options->timeout, "seconds to search for a better plan than the first")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->footer("Example: stweaver plan snapshot.pickle -o job.plan");
+  command->callback([options, &status] { status = plan(*options); });
+}
+
+}  // namespace stweaver

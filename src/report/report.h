@@ -1,0 +1,5 @@
+// Layer report: what the command answers, as tables and as JSON.
+#pragma once
+
+#include "report/answers.h"  // IWYU pragma: export
+#include "report/table.h"    // IWYU pragma: export
