@@ -21,4 +21,5 @@ echo "Is that plan right? The checker shares no code with the planner."
 show $stweaver check $plan $job
 echo
 echo "What would plans have saved? The same jobs under PyTorch's default allocator, its expandable segments, and STWeaver:"
-show $stweaver compare examples/traces/*.pickle.xz
+printf '\n$ %s\n' "$stweaver compare examples/traces/*.pickle.xz"
+$stweaver compare examples/traces/*.pickle.xz
