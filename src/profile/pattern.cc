@@ -147,9 +147,9 @@ std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans,
 }
 
 /// When the request's memory is free again, in positions from the beginning of its step; kForever when that
-/// is beyond the next step, nothing when the recording ended before.
-std::optional<Time> death_in_positions(const Trace& trace, const Pattern& pattern, std::size_t step,
-                                       const Request& request, const std::vector<RequestId>& births) {
+/// is beyond the next step, nothing when no step was recorded that would tell.
+std::optional<Time> death_in_positions(const Pattern& pattern, std::size_t step, const Request& request,
+                                       const std::vector<RequestId>& births) {
   const bool last = step + 1 == pattern.steps.size();
   if (request.life.upper == kForever) return last ? std::nullopt : std::optional<Time>(kForever);
   const AlignedStep& here = pattern.steps[step];
@@ -158,7 +158,7 @@ std::optional<Time> death_in_positions(const Trace& trace, const Pattern& patter
   if (index < here.position_of.size()) return here.position_of[index];
   const auto length = static_cast<Time>(pattern.positions.size());
   if (index == here.position_of.size()) return length;
-  if (last) return next == trace.requests.size() ? std::optional<Time>(length) : std::nullopt;
+  if (last) return std::nullopt;
   const AlignedStep& after = pattern.steps[step + 1];
   if (next - after.first < after.position_of.size()) return length + after.position_of[next - after.first];
   return next - after.first == after.position_of.size() ? 2 * length : kForever;
@@ -177,7 +177,7 @@ void fill_positions(const Trace& trace, Pattern& pattern) {
       const Request& request = trace.requests[step.first + i];
       Position& position = pattern.positions[step.position_of[i]];
       Seen& before = seen[step.position_of[i]];
-      const std::optional<Time> death = death_in_positions(trace, pattern, k, request, births);
+      const std::optional<Time> death = death_in_positions(pattern, k, request, births);
       if (before.steps++ == 0) {
         position.smallest = request.size;
         position.stream = request.stream;
@@ -185,7 +185,11 @@ void fill_positions(const Trace& trace, Pattern& pattern) {
       }
       position.size = std::max(position.size, request.size);
       position.smallest = std::min(position.smallest, request.size);
-      if (!death) continue;
+      if (!death) {
+        // The last step was over before it died. (Never seen to die at all: see below.)
+        if (position.death != 0) position.death = std::max(position.death, static_cast<Time>(seen.size()));
+        continue;
+      }
       position.death = std::max(position.death, *death);
       before.earliest_death = std::min(before.earliest_death, *death);
     }

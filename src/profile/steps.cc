@@ -105,7 +105,8 @@ double period_of(const Occurrences& occurrences) {
   return typical_distance(distances_of(occurrences));
 }
 
-/// At most the share `interrupted` of the distances may be longer than the others.
+/// At most the share `interrupted` of the distances may be longer than the others; if there may be such,
+/// something may follow the last one too.
 bool evenly_spread(const Occurrences& occurrences, std::size_t requests, double interrupted) {
   const std::vector<RequestId> distances = distances_of(occurrences);
   const auto longer =
@@ -114,7 +115,7 @@ bool evenly_spread(const Occurrences& occurrences, std::size_t requests, double 
   return static_cast<double>(longer) <= interrupted * static_cast<double>(distances.size()) &&
          distances.front() >= kStructureStrings.length &&
          static_cast<double>(occurrences.size()) * period >= kCoverage * static_cast<double>(requests) &&
-         occurrences.back() + 1.5 * period >= static_cast<double>(requests);
+         (interrupted > 0 || occurrences.back() + 1.5 * period >= static_cast<double>(requests));
 }
 
 bool identical_halves(const Tokens& tokens, const Occurrences& occurrences) {
@@ -354,14 +355,26 @@ class BoundarySearch {
     return best;
   }
 
+  /// What follows the last step may be anything; if it is longer than a step, the step ends where memory is
+  /// lowest.
   void extend_forwards(std::vector<Time>& boundaries) const {
     while (true) {
       const double last = births_[static_cast<std::size_t>(boundaries.back())];
-      if (static_cast<double>(tokens_.size()) - last < kWholeStep * period_)
-        return;  // the rest is no whole step
-      const auto next = find_known(last + period_ / kEven, last + kEven * period_, last + period_);
-      boundaries.push_back(next.value_or(trace_.end));
-      if (!next) return;
+      const double rest = static_cast<double>(tokens_.size()) - last;
+      if (rest < kWholeStep * period_) return;  // the rest is no whole step
+      const double from = last + period_ / kEven;
+      const double to = last + kEven * period_;
+      const auto next = find_known(from, to, last + period_);
+      if (next) {
+        boundaries.push_back(*next);
+        continue;
+      }
+      const bool ends_here = rest <= kEven * period_;
+      const auto lowest =
+          ends_here ? std::nullopt
+                    : find_in(birth(static_cast<RequestId>(from)), birth(static_cast<RequestId>(to)));
+      boundaries.push_back(lowest.value_or(trace_.end));
+      return;
     }
   }
 
@@ -401,11 +414,14 @@ std::vector<Lifespan> spans_between(const std::vector<Time>& boundaries) {
 
 Steps steps_from_marks(const Trace& trace) {
   std::vector<Time> boundaries;
+  std::string_view current;
   bool ended = false;
   for (const Mark& mark : trace.marks) {
     if (ended) break;
     ended = !boundaries.empty() && mark.label == "end";
-    if (!ended && !names_step(mark.label)) continue;
+    // A step's label comes again where metadata was lost in between: autograd's threads do not carry it.
+    if (!ended && (!names_step(mark.label) || mark.label == current)) continue;
+    current = mark.label;
     if (boundaries.empty() || mark.time > boundaries.back()) boundaries.push_back(mark.time);
   }
   if (boundaries.empty()) return {StepSource::kNone, {}, "the trace has no step marks"};
