@@ -33,7 +33,8 @@ class PersistentLoad {
 
 void stack_persistent(Instance& instance) {
   const PersistentLoad load(instance.persistent);
-  for (Item& item : instance.items) item.above = load.at(item.life.upper - 1);
+  const Time gap = instance.lanes > 1 ? instance.lane_gap : 0;
+  for (Item& item : instance.items) item.above = load.at(item.life.upper - 1 + gap);
 }
 
 bool is_plain(const Instance& instance) {

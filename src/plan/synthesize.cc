@@ -40,8 +40,8 @@ class JobBuilder {
     if (!options_.step_only) add_prologue();
     job_.instance.cycle = {prologue(), end()};
     job_.instance.lanes = std::max(1, static_cast<int>(lanes_.size()));
-    stack_persistent(job_.instance);
     add_runs();
+    refuse_sizes_that_overflow();
   }
 
   Plan& plan() { return plan_; }
@@ -55,6 +55,12 @@ class JobBuilder {
 
   [[nodiscard]] Bytes slot_size(Bytes size) const {
     return checked_align_up(std::max<Bytes>(size, 1), options_.alignment, "a request's size");
+  }
+
+  /// Bounding the sum of all slots once lets everything below add sizes and offsets without a thought.
+  void refuse_sizes_that_overflow() const {
+    Bytes total = 0;
+    for (const Slot& slot : plan_.slots) total = checked_add(total, slot.size, "the sum of all slots");
   }
 
   int lane_of(Stream stream) { return lanes_.emplace(stream, static_cast<int>(lanes_.size())).first->second; }
@@ -79,8 +85,8 @@ class JobBuilder {
   }
 
   void add_item(const Slot& slot, std::uint32_t id, const Lifespan& life, const Lifespan& echo, int group) {
-    job_.instance.items.push_back({.size = slot.size, .life = life, .echo = echo, .group = group,
-                                   .lane = lane_of(slot.stream)});
+    job_.instance.items.push_back(
+        {.size = slot.size, .life = life, .echo = echo, .group = group, .lane = lane_of(slot.stream)});
     job_.slots_of.push_back({id});
   }
 
@@ -88,7 +94,9 @@ class JobBuilder {
     const Position& position = pattern_.positions[p];
     const Time birth = prologue() + p;
     const Time death = position.death == kForever ? kForever : prologue() + position.death;
-    step_slots_.push_back({.size = slot_size(position.size), .stream = position.stream, .death = death,
+    step_slots_.push_back({.size = slot_size(position.size),
+                           .stream = position.stream,
+                           .death = death,
                            .varying = position.size != position.smallest});
     const Time length = end() - prologue();
     // What lives longer than a step would meet itself.
@@ -97,7 +105,8 @@ class JobBuilder {
     const Lifespan life{birth, std::min(death, end())};
     const Lifespan echo = death > end() ? Lifespan{prologue(), death - length} : Lifespan{};
     item_of_position_[p] = job_.instance.items.size();
-    add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo, group_of(trace_.requests[representative_[p]]));
+    add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo,
+             group_of(trace_.requests[representative_[p]]));
   }
 
   /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
@@ -134,6 +143,7 @@ class JobBuilder {
       plan_.slots.push_back(slot);
       if (!planned) continue;
       if (slot.death == kForever) {
+        lane_of(slot.stream);
         job_.instance.persistent.push_back({static_cast<Time>(id), slot.size});
         job_.persistent.push_back(id);
       } else if (!joins_echo(id, p, plan_.slots.back())) {
@@ -143,14 +153,16 @@ class JobBuilder {
     }
   }
 
-  /// A tensor that the last step before the pattern leaves to the first one of it, as every step does: it takes the
-  /// place that its position has, which is taken then anyway.
+  /// A tensor that the last step before the pattern leaves to the first one of it, as every step does: it
+  /// takes the place that its position has, which is taken then anyway.
   bool joins_echo(RequestId id, std::uint32_t p, Slot& slot) {
     if (p == kNoPosition || slot.death <= prologue() || item_of_position_[p] == kNoItem) return false;
     Item& item = job_.instance.items[item_of_position_[p]];
-    if (item.echo.empty() || slot.death > item.life.lower || slot.stream != pattern_.positions[p].stream) return false;
+    if (item.echo.empty() || slot.death > item.life.lower || slot.stream != pattern_.positions[p].stream)
+      return false;
     item.echo.lower = static_cast<Time>(id);
     item.echo.upper = std::max(item.echo.upper, slot.death);
+    if (slot.size != item.size) slot.varying = step_slots_[p].varying = true;
     item.size = std::max(item.size, slot.size);
     slot.size = item.size;
     step_slots_[p].size = item.size;
@@ -189,20 +201,22 @@ class JobBuilder {
   JobInstance job_;
 };
 
-/// Gaps between streams, the wider first: a sixteenth of the step, or failing that about the requests of one layer.
+/// Gaps between streams, the wider first: a sixteenth of the step, or failing that about the requests of one
+/// layer.
 constexpr std::array<Time, 2> kGapFractions = {16, 64};
 
 PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
   Instance& instance = job.instance;
-  if (instance.lanes == 1 || options.stream_gap) {
-    instance.lane_gap = options.stream_gap.value_or(0);
-    return run_portfolio(instance, {options.threads, options.timeout});
-  }
+  const auto run = [&](Time gap, double timeout) {
+    instance.lane_gap = gap;
+    stack_persistent(instance);
+    return run_portfolio(instance, {options.threads, timeout});
+  };
+  if (instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout);
   const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
   PortfolioResult result;
   for (const Time fraction : kGapFractions) {
-    instance.lane_gap = std::max<Time>(step / fraction, 1);
-    result = run_portfolio(instance, {options.threads, options.timeout / kGapFractions.size()});
+    result = run(std::max<Time>(step / fraction, 1), options.timeout / kGapFractions.size());
     if (static_cast<double>(result.peak) <= kGoodEnough * static_cast<double>(result.lower_bound)) break;
   }
   return result;
@@ -213,9 +227,9 @@ PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptio
 std::uint64_t fingerprint_of(const Trace& trace) {
   std::uint64_t hash = mix_hash(1, static_cast<std::uint64_t>(trace.end));
   for (const Request& request : trace.requests) {
-    for (const std::uint64_t value : {static_cast<std::uint64_t>(request.size), request.stream,
-                                      static_cast<std::uint64_t>(request.life.lower),
-                                      static_cast<std::uint64_t>(request.life.upper)}) {
+    for (const std::uint64_t value :
+         {static_cast<std::uint64_t>(request.size), request.stream,
+          static_cast<std::uint64_t>(request.life.lower), static_cast<std::uint64_t>(request.life.upper)}) {
       hash = mix_hash(hash, value);
     }
   }
@@ -223,7 +237,8 @@ std::uint64_t fingerprint_of(const Trace& trace) {
 }
 
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
-  if (options.alignment < 1) fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
+  if (options.alignment < 1)
+    fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
   const Clock::time_point start = Clock::now();
   JobBuilder builder(trace, profile, options);
   builder.build();

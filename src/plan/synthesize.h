@@ -11,10 +11,10 @@ namespace stweaver {
 
 struct SynthesizeOptions {
   Bytes alignment = kAlignment;
-  int threads = 0;                 ///< 0: as many as the machine has
-  double timeout = 1;              ///< seconds for the search
-  bool step_only = false;          ///< leave the prologue, persistent requests included, to the fallback
-  std::optional<Time> stream_gap;  ///< requests; found by search when not given
+  int threads = 0;                      ///< 0: as many as the machine has
+  double timeout = 1;                   ///< seconds for the search
+  bool step_only = false;               ///< leave the prologue, persistent requests included, to the fallback
+  std::optional<Time> stream_gap = {};  ///< requests; found by search when not given
 };
 
 struct Synthesis {
@@ -23,12 +23,13 @@ struct Synthesis {
   int threads = 0;
 };
 
-/// Plans the prologue and the step that repeats in one instance. Left to the fallback are dynamic positions, requests of
-/// private pools, and what outlives the step after its own without having been born in the prologue.
+/// Plans the prologue and the step that repeats in one instance. Left to the fallback are dynamic positions,
+/// requests of private pools, and what outlives the step after its own without having been born in the
+/// prologue.
 ///
-/// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies far back
-/// is over before anyone waits. Without a given stream_gap a sixteenth of the step's requests is tried, and a
-/// sixty-fourth where that costs more than 1 % over the lower bound; each gets half of the time.
+/// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies
+/// far back is over before anyone waits. Without a given stream_gap a sixteenth of the step's requests is
+/// tried, and a sixty-fourth where that costs more than 1 % over the lower bound; each gets half of the time.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
 }  // namespace stweaver

@@ -22,7 +22,7 @@ struct Stretch {
   Lifespan life;
   Bytes offset = 0;
   Bytes size = 0;
-  int lane = 0;  ///< -1 for persistent ones
+  int lane = 0;  ///< -1 for persistent ones: whatever lane they are of
 };
 
 /// What a placement means, over three rounds of the cycle if there is one.
@@ -75,7 +75,7 @@ inline std::optional<std::string> lane_violation(const std::vector<Stretch>& str
     for (std::size_t j = i + 1; j < stretches.size(); ++j) {
       const Stretch& a = stretches[i];
       const Stretch& b = stretches[j];
-      if (a.lane == b.lane || a.lane < 0 || b.lane < 0) continue;
+      if (a.lane == b.lane) continue;
       if (a.offset >= b.offset + b.size || b.offset >= a.offset + a.size) continue;
       const Time between =
           a.life.lower < b.life.lower ? b.life.lower - a.life.upper : a.life.lower - b.life.upper;

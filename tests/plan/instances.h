@@ -102,6 +102,8 @@ inline Instance with_lanes(Random& random, Time gap) {
   instance.lanes = 3;
   instance.lane_gap = gap;
   for (Item& item : instance.items) item.lane = static_cast<int>(pick(random, 0, 9)) / 4;
+  for (Time birth = 3; birth < 200; birth += 40) instance.persistent.push_back({birth, pick(random, 1, 400)});
+  stack_persistent(instance);
   return instance;
 }
 

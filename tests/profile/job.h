@@ -61,7 +61,7 @@ class Training {
     std::size_t layers = 6;
     int micro_batches = 1;
     Bytes unit = 4096;
-    bool zero_grad_first = false;  ///< gradients live until the next step begins
+    bool zero_grad_first = false;  ///< gradients live until the next step has fetched its batch
     Stream side_stream = 0;        ///< where gradients are reduced, as data parallel jobs do
   };
 
@@ -76,7 +76,11 @@ class Training {
   void step(Bytes scale = 8) {
     begins_.push_back(job.now());
     job.mark(text("iteration ", begins_.size() - 1));
-    if (shape_.zero_grad_first) drop_gradients();
+    if (shape_.zero_grad_first) {
+      const RequestId fetched = job.allocate(scale * 96);
+      drop_gradients();
+      job.free(fetched);
+    }
     for (int i = 0; i < shape_.micro_batches; ++i) micro_batch(scale);
     optimize();
     if (!shape_.zero_grad_first) drop_gradients();

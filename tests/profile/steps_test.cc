@@ -186,6 +186,23 @@ TEST(StepsFromRepetition, FindStepsAroundAnEvaluation) {
   }
 }
 
+TEST(StepsFromRepetition, EndTheLastStepBeforeAnEvaluation) {
+  for (const int batches : {1, 5, 9, 14, 19}) {
+    Training training({});
+    for (int i = 0; i < 10; ++i) training.step();
+    const Time end = training.job.now();
+    for (int batch = 0; batch < batches; ++batch) training.evaluate();
+    const Steps steps = find_steps(without_marks(training));
+    ASSERT_EQ(steps.spans.size(), 10) << batches << " batches";
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_LE(std::abs(steps.spans[i].lower - training.begins()[i]), kBetweenSteps)
+          << batches << " batches";
+    }
+    const Time step = end - training.begins().back();
+    EXPECT_LE(steps.spans.back().upper, end + step / 3) << batches << " batches";
+  }
+}
+
 TEST(StepsFromRepetition, FindStepsThatKeepTheirGradientsForTheNext) {
   Training training({.zero_grad_first = true});
   for (int i = 0; i < 6; ++i) training.step();

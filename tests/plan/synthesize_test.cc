@@ -1,0 +1,265 @@
+#include "plan/synthesize.h"
+
+#include "plan/checked.h"
+#include "plan/instances.h"
+#include "profile/examples.h"
+#include "profile/job.h"
+
+namespace stweaver {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+double ratio_of(const Plan& plan) {
+  return static_cast<double>(plan.arena) / static_cast<double>(plan.lower_bound);
+}
+
+std::size_t planned_slots(const Plan& plan) {
+  return static_cast<std::size_t>(std::count_if(plan.slots.begin(), plan.slots.end(),
+                                                [](const Slot& slot) { return slot.offset != kUnplanned; }));
+}
+
+// ---- Real jobs
+// -------------------------------------------------------------------------------------------------
+
+class RealPlan : public testing::TestWithParam<std::string> {};
+
+TEST_P(RealPlan, IsSoundAndCloseToTheBound) {
+  const Trace trace = read_example(GetParam());
+  const Plan plan = checked_plan(trace);
+  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
+  EXPECT_GT(plan.prologue, 0);
+  EXPECT_GT(step, 0);
+  EXPECT_EQ(plan.source, trace.name);
+  if (GetParam().starts_with("fsdp2")) {
+    EXPECT_LE(ratio_of(plan), 1.01);
+    EXPECT_GE(plan.stream_gap, step / 64);
+  } else if (GetParam().find("varlen") == std::string::npos) {
+    EXPECT_LE(ratio_of(plan), 1.001);
+    EXPECT_EQ(plan.stream_gap, 0);
+  }
+  // Fixed shapes leave nothing to the fallback.
+  for (const std::string fixed : {"gpt2", "llama7b_N", "llama7b_R", "llama7b_VR", "fsdp2"}) {
+    if (GetParam().starts_with(fixed)) {
+      EXPECT_EQ(planned_slots(plan), plan.slots.size());
+    }
+  }
+}
+
+TEST_P(RealPlan, OfTheStepAloneIsSound) {
+  const Plan plan = checked_plan(read_example(GetParam()), {.step_only = true});
+  EXPECT_EQ(plan.prologue, 0);
+  EXPECT_GT(planned_slots(plan), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, RealPlan, testing::ValuesIn(example_jobs()),
+                         [](const auto& job) { return job.param; });
+
+// ---- Made-up jobs
+// ----------------------------------------------------------------------------------------------
+
+Trace trained(const Training::Shape& shape, int steps) {
+  Training training(shape);
+  for (int i = 0; i < steps; ++i) training.step();
+  return training.job.trace();
+}
+
+TEST(Synthesize, MeetsTheBoundOfAJobOfOneShape) {
+  const Plan plan = checked_plan(trained({}, 5));
+  EXPECT_LE(ratio_of(plan), 1.001);
+  EXPECT_EQ(planned_slots(plan), plan.slots.size());
+}
+
+TEST(Synthesize, KeepsGradientsThatCrossTheTurnOfTheStep) {
+  const Plan plan = checked_plan(trained({.layers = 12, .zero_grad_first = true}, 5));
+  EXPECT_LE(ratio_of(plan), 1.01);
+  EXPECT_EQ(planned_slots(plan), plan.slots.size());
+  const auto crosses = [&plan](const Slot& slot) {
+    return slot.death != kForever && slot.death > static_cast<Time>(plan.slots.size());
+  };
+  EXPECT_EQ(std::count_if(plan.slots.begin(), plan.slots.end(), crosses), 12) << "one gradient per layer";
+}
+
+TEST(Synthesize, SharesBetweenStreamsAcrossTheTurnOfTheStep) {
+  for (const bool zero_grad_first : {false, true}) {
+    const Trace trace = trained({.layers = 12, .zero_grad_first = zero_grad_first, .side_stream = 9}, 5);
+    for (const Time gap : {0, 1, 10, 100, 100000}) {
+      const Plan plan = checked_plan(trace, {.stream_gap = gap});
+      EXPECT_EQ(plan.stream_gap, gap);
+    }
+    const Plan plan = checked_plan(trace);
+    EXPECT_LE(ratio_of(plan), 1.05);
+  }
+}
+
+TEST(Synthesize, KeepsTheGapWherePersistentRequestsTakeAnotherStreamsBytes) {
+  // In the prologue, scratch memory of one stream makes room for weights that another stream owns.
+  Job job;
+  for (int i = 0; i < 30; ++i) {
+    const RequestId scratch = job.allocate(4096, 5);
+    job.free(scratch);
+    job.allocate(4096 - 512 * (i % 3));
+  }
+  for (int step = 0; step < 4; ++step) {
+    job.mark(text("step ", step));
+    for (int i = 0; i < 20; ++i) job.touch(1024, i % 2 == 0 ? 0 : 5);
+  }
+  job.mark("end");
+  for (const Time gap : {0, 1, 3, 10})
+    EXPECT_EQ(checked_plan(job.trace(), {.stream_gap = gap}).stream_gap, gap);
+  checked_plan(job.trace());
+}
+
+TEST(Synthesize, PlansEverySizeOfAPosition) {
+  Training training({});
+  for (const Bytes scale : {8, 12, 5, 16, 9, 7}) training.step(scale);
+  const Trace trace = training.job.trace();
+  const Plan plan = checked_plan(trace);
+  EXPECT_TRUE(
+      std::any_of(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) { return slot.varying; }));
+  EXPECT_EQ(planned_slots(plan), plan.slots.size());
+}
+
+TEST(Synthesize, PlansAPositionThatTheFirstStepsUsedWithAnotherSize) {
+  // What the step before the pattern leaves behind is larger than what every later one leaves.
+  Job job;
+  RequestId left = job.allocate(512);
+  for (int step = 0; step < 6; ++step) {
+    job.mark(text("step ", step));
+    job.touch(512);
+    job.free(left);
+    for (int i = 0; i < 30; ++i) job.touch(1024 + 512 * i);
+    left = job.allocate(step == 0 ? 40960 : 1024);
+    job.touch(2048);
+  }
+  job.mark("end");
+  checked_plan(job.trace());
+}
+
+TEST(Synthesize, LeavesPrivatePoolsToTheFallback) {
+  Job job;
+  for (int step = 0; step < 4; ++step) {
+    job.mark(text("step ", step));
+    for (int i = 0; i < 20; ++i) job.free(job.allocate(1024, 0, i % 2 == 0 ? 0 : 3));
+  }
+  job.mark("end");
+  const Plan plan = checked_plan(job.trace());
+  EXPECT_EQ(planned_slots(plan), plan.slots.size() / 2);
+}
+
+TEST(Synthesize, LeavesWhatOutlivesAStepToTheFallback) {
+  Job job;
+  for (int step = 0; step < 6; ++step) {
+    job.mark(text("step ", step));
+    for (int i = 0; i < 20; ++i) job.touch(1024);
+    job.allocate(512);  // leaks
+  }
+  job.mark("end");
+  const Plan plan = checked_plan(job.trace());
+  const std::size_t step = plan.slots.size() - plan.prologue;
+  EXPECT_EQ(plan.slots.size() - planned_slots(plan), 1);
+  EXPECT_EQ(step, 21);
+  EXPECT_EQ(plan.slots.back().offset, kUnplanned);
+}
+
+TEST(Synthesize, PlansAJobWithoutStepsAsOnePrologue) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    Random random(seed);
+    Job job;
+    std::vector<RequestId> alive;
+    for (int i = 0; i < 5; ++i) alive.push_back(job.before(pick(random, 0, 5000)));
+    for (int i = 0; i < 400; ++i) {
+      alive.push_back(job.allocate(pick(random, 0, 50000), static_cast<Stream>(pick(random, 0, 2))));
+      while (static_cast<Time>(alive.size()) > pick(random, 1, 60)) {
+        std::swap(alive[static_cast<std::size_t>(pick(random, 0, static_cast<Time>(alive.size()) - 1))],
+                  alive.back());
+        job.free(alive.back());
+        alive.pop_back();
+      }
+    }
+    SynthesizeOptions options;
+    if (seed % 2 == 0) options.stream_gap = pick(random, 0, 30);
+    const Plan plan = checked_plan(job.trace(), options);
+    EXPECT_EQ(plan.prologue, plan.slots.size());
+    EXPECT_EQ(planned_slots(plan), plan.slots.size());
+  }
+}
+
+TEST(Synthesize, PlansRandomJobsSoundly) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    Training training({.layers = static_cast<std::size_t>(pick(random, 2, 6)),
+                       .micro_batches = static_cast<int>(pick(random, 1, 3)),
+                       .unit = pick(random, 1, 5000),
+                       .zero_grad_first = pick(random, 0, 1) == 0,
+                       .side_stream = static_cast<Stream>(pick(random, 0, 1))});
+    for (std::int64_t step = 0, steps = pick(random, 1, 7); step < steps; ++step) {
+      if (pick(random, 0, 4) == 0) training.evaluate();
+      if (pick(random, 0, 4) == 0) training.job.allocate(pick(random, 0, 9999));
+      training.step(pick(random, 0, 2) == 0 ? pick(random, 1, 20) : 8);
+    }
+    Trace trace = training.job.trace();
+    if (pick(random, 0, 1) == 0) trace.marks.clear();
+    trace = prefix_of(trace, pick(random, 0, trace.end));
+    validate(trace);
+    const SynthesizeOptions options{.alignment = std::vector<Bytes>{1, 64, 512, 2 * kMiB, 100}[seed % 5],
+                                    .step_only = pick(random, 0, 3) == 0};
+    checked_plan(trace, options);
+  }
+}
+
+TEST(Synthesize, PlansNothingForAnEmptyTrace) {
+  const Plan plan = checked_plan(Job().trace());
+  EXPECT_EQ(plan.arena, 0);
+  EXPECT_THAT(plan.slots, IsEmpty());
+}
+
+TEST(Synthesize, GivesEmptyRequestsAnAddressOfTheirOwn) {
+  Job job;
+  for (int i = 0; i < 10; ++i) job.allocate(0);
+  EXPECT_EQ(checked_plan(job.trace()).arena, 10 * kAlignment);
+}
+
+TEST(Synthesize, RefusesAnAlignmentThatMakesNoSense) {
+  const Trace trace = trained({}, 3);
+  for (const Bytes alignment : {Bytes{0}, Bytes{-512}}) {
+    try {
+      synthesize(trace, profile_of(trace), {.alignment = alignment});
+      ADD_FAILURE() << "accepted " << alignment;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), StartsWith("an alignment of"));
+    }
+  }
+}
+
+TEST(Synthesize, RefusesSlotsThatAddUpToMoreThanAllNumbers) {
+  const Trace trace = trained({}, 3);
+  for (const Bytes alignment : {std::numeric_limits<Bytes>::max(), Bytes{1} << 61, Bytes{1} << 57}) {
+    try {
+      synthesize(trace, profile_of(trace), {.alignment = alignment});
+      ADD_FAILURE() << "accepted " << alignment;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("out of range"));
+    }
+  }
+}
+
+TEST(Fingerprint, ChangesWithEveryRequest) {
+  const Trace trace = trained({}, 2);
+  const std::uint64_t fingerprint = fingerprint_of(trace);
+  EXPECT_EQ(fingerprint_of(trained({}, 2)), fingerprint);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    Trace other = trace;
+    ++other.requests[i].size;
+    EXPECT_NE(fingerprint_of(other), fingerprint);
+    other = trace;
+    ++other.requests[i].stream;
+    EXPECT_NE(fingerprint_of(other), fingerprint);
+  }
+}
+
+}  // namespace
+}  // namespace stweaver
