@@ -32,7 +32,8 @@ std::string hex(std::uint64_t value, int digits) {
 
 /// A name on one line, whatever it holds.
 std::string one_line(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
@@ -46,7 +47,8 @@ std::string read_all(const ByteSource& source, const std::string& name) {
     const std::size_t known = std::min(content.size(), kMagic.size());
     if (content.compare(0, known, kMagic.substr(0, known)) != 0) break;
   }
-  if (!content.starts_with(kMagic)) fail(name, ": not a plan file; make one with `stweaver plan TRACE -o PLAN`");
+  if (!content.starts_with(kMagic))
+    fail(name, ": not a plan file; make one with `stweaver plan TRACE -o PLAN`");
   return content;
 }
 
@@ -72,10 +74,11 @@ class Parser {
     return number;
   }
 
-  /// How many lines follow; each takes two bytes at least, so a larger number is a lie that must not cost memory.
-  std::size_t count_field(std::string_view key) {
+  /// How many lines follow; each takes as many bytes as `shortest` at least, so a larger number is a lie that
+  /// must not cost memory.
+  std::size_t count_field(std::string_view key, std::string_view shortest) {
     const auto count = number_field<std::uint32_t>(key);
-    if (count > rest_.size() / 2) refuse("more ", key, " than the file has lines");
+    if (count > rest_.size() / shortest.size()) refuse("more ", key, " than the file has lines");
     return count;
   }
 
@@ -143,11 +146,19 @@ void validate_plan(const Plan& plan, const std::string& name) {
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
+    const bool within_two_steps =
+        slot.death > static_cast<Time>(i) && slot.death <= static_cast<Time>(2 * plan.slots.size());
+    if (slot.death != kForever && !within_two_steps)
+      refuse("slot ", i, " dies at ", slot.death, ", which cannot be");
+    if (slot.size == 0) refuse("slot ", i, " is empty");
     if (slot.offset == kUnplanned) continue;
-    if (slot.size > plan.arena || slot.offset > plan.arena - slot.size) refuse("slot ", i, " lies outside the arena");
+    if (slot.offset % plan.alignment != 0) refuse("slot ", i, " is not aligned");
+    if (slot.size > plan.arena || slot.offset > plan.arena - slot.size)
+      refuse("slot ", i, " lies outside the arena");
   }
   for (const Run& run : plan.runs) {
-    if (run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot) refuse("a run lies outside the plan");
+    if (run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot)
+      refuse("a run lies outside the plan");
   }
 }
 
@@ -168,8 +179,8 @@ void write_plan(const Plan& plan, std::ostream& out) {
   for (const Run& run : plan.runs) body << run.request << ' ' << run.slot << ' ' << run.count << '\n';
   body << "slots " << plan.slots.size() << '\n';
   for (const Slot& slot : plan.slots) {
-    body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' ' << (slot.death == kForever ? -1 : slot.death)
-         << (slot.varying ? " varying\n" : "\n");
+    body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' '
+         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " varying\n" : "\n");
   }
   const std::string content = body.str();
   out << content << "crc32c " << hex(crc_of(content), 8) << '\n';
@@ -179,7 +190,8 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   const std::string content = read_all(source, name);
   Parser parser(content, name);
   const auto version = parser.number_field<int>(kMagic);
-  if (version != kVersion) parser.refuse("this is version ", version, ", and only version ", kVersion, " is known");
+  if (version != kVersion)
+    parser.refuse("this is version ", version, ", and only version ", kVersion, " is known");
 
   Plan plan;
   plan.source = parser.field("source");
@@ -190,14 +202,15 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.stream_gap = parser.number_field<Time>("stream_gap");
   plan.winner = parser.field("winner");
   plan.prologue = parser.number_field<std::uint32_t>("prologue");
-  plan.runs.resize(parser.count_field("runs"));
+  plan.runs.resize(parser.count_field("runs", "0 0 0\n"));
   for (Run& run : plan.runs) run = parse_run(parser);
-  plan.slots.resize(parser.count_field("slots"));
+  plan.slots.resize(parser.count_field("slots", "1 0 0 1\n"));
   for (Slot& slot : plan.slots) slot = parse_slot(parser);
 
   const std::size_t covered = content.size() - parser.rest().size();
   const auto crc = parser.number_field<std::uint32_t>("crc32c", 16);
-  if (crc != crc_of(std::string_view(content).substr(0, covered))) parser.refuse("the checksum does not match");
+  if (crc != crc_of(std::string_view(content).substr(0, covered)))
+    parser.refuse("the checksum does not match");
   if (!parser.rest().empty()) parser.refuse("something follows the end");
   validate_plan(plan, name);
   return plan;

@@ -14,6 +14,7 @@ cmake --build "$build" --target fuzzers
 
 python3 "$root/tests/fuzz/make_seeds.py" "$root/examples" "$seeds"
 "$(find "$build" -type f -name make_trace_seeds)" "$seeds/trace_file" "$seeds"/pickle/*.pickle
+"$(find "$build" -type f -name make_plan_seeds)" "$seeds/plan_file" "$seeds"/pickle/*.pickle
 mkdir -p "$findings"
 
 # Everything the fuzzers of the readers may do: 10 seconds for one input of at most 64 KiB, 2 GiB with what the sanitizers keep.
