@@ -30,4 +30,4 @@ bench: build ## plan every example and print size, bound, peak, ratio, winner, s
 	@. ./tools/environment.sh && python3 bench/plan.py
 
 clean: ## remove what was built (not what was set up)
-	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy

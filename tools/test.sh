@@ -33,7 +33,7 @@ asan_command() {
 fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
-tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 2 clang-tidy --quiet -p build/release; }
+tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 1 tools/tidy.sh; }
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
@@ -42,11 +42,12 @@ sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit file says, else one.
 count() {
-  local file=$results/$1.xml bad=0
-  tests=1
+  local file=$results/$1.xml tests=1 bad=0
+  detail=''
   if [ -f "$file" ]; then
     tests=$(attribute tests "$file")
     bad=$(($(attribute failures "$file") + $(attribute errors "$file")))
+    detail=", $tests tests"
   fi
   # A stage can also fail around its tests: a sanitizer's report at exit, a fuzzer's finding.
   if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
@@ -54,9 +55,17 @@ count() {
   failed=$((failed + bad))
   passed=$((passed + tests - bad))
 }
-# The first attribute $1 of a test suite in the JUnit file $2, 0 if there is none.
+# The attribute $1 of the test suite that begins the JUnit file $2, 0 if it has none.
 attribute() {
-  tr '\n\t' '  ' <"$2" | grep -oE '<testsuites? [^>]*' | grep -oE " $1=\"[0-9]+" | grep -oEm 1 '[0-9]+' || echo 0
+  local number=0
+  if [[ $(head -c 2000 "$2") =~ [[:space:]]$1=\"([0-9]+)\" ]]; then number=${BASH_REMATCH[1]}; fi
+  echo "$number"
+}
+
+# The end of a log, and where the rest is.
+show_log() {
+  tail -n 60 "$1" | sed 's/^/    /'
+  echo "    (all of it: $1)"
 }
 
 passed=0 failed=0
@@ -70,8 +79,8 @@ for stage in "${@:-${all[@]}}"; do
   status=$?
   count "$stage" "$status"
   if [ "$status" = 0 ]; then verdict=passed; else verdict=FAILED; fi
-  printf '%s %5d s  %d tests, log: build/log/%s.log\n' "$verdict" $((SECONDS - begin)) "$tests" "$stage"
-  if [ "$status" != 0 ]; then tail -n 60 "build/log/$stage.log" | sed 's/^/    /'; fi
+  echo "$verdict in $((SECONDS - begin)) s$detail"
+  if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
