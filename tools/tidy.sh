@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs clang-tidy on one source file, unless neither it nor any header changed since it was last found clean:
+#   tools/tidy.sh FILE
+set -euo pipefail
+cd "$(dirname "$0")/.."
+stamp=build/tidy/${1//\//-}
+state=$(find src tests -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy "$1" | sha256sum)
+[ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && exit
+clang-tidy --quiet -p build/release "$1"
+mkdir -p build/tidy
+echo "$state" >"$stamp"
