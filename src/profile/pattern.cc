@@ -79,7 +79,7 @@ class Aligner {
     }
     std::optional<Pairs> by_structure = common_subsequence(structure_here_, structure, kMostDifferences);
     std::optional<Pairs> by_size = common_subsequence(sizes_here_, sizes, kMostDifferences);
-    if (!by_structure || (by_size && by_size->size() > by_structure->size())) return by_size;
+    if (!by_structure || (by_size && by_size->size() >= by_structure->size())) return by_size;
     return by_structure;
   }
 

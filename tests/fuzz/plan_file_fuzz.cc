@@ -1,8 +1,8 @@
-// Whatever a plan file holds, it is refused with an Error or becomes a plan that reads back the same and that the
-// checker can look at.
+// Whatever a plan file holds, it is refused with an Error or becomes a plan that reads back the same and that
+// the checker can look at.
 //
-// Nearly every change to a file is caught by its checksum. So each input is read twice, as it is and with its checksum
-// mended, to get at what lies behind it.
+// Nearly every change to a file is caught by its checksum. So each input is read twice, as it is and with its
+// checksum mended, to get at what lies behind it.
 #include <iomanip>
 #include <optional>
 #include <sstream>

@@ -1,0 +1,221 @@
+#include "profile/pattern.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profile/job.h"
+#include "profile/profile.h"
+
+namespace stweaver {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A job of marked steps, each of which does what `body` says.
+Pattern pattern_of(int steps, const std::function<void(Job&, int)>& body,
+                   const std::function<void(Job&)>& begin = {}) {
+  Job job;
+  if (begin) begin(job);
+  for (int step = 0; step < steps; ++step) {
+    job.mark(text("step ", step));
+    body(job, step);
+  }
+  job.mark("end");
+  return profile_of(job.trace()).pattern;
+}
+
+std::size_t count(const Pattern& pattern, PositionKind kind) {
+  return static_cast<std::size_t>(
+      std::count_if(pattern.positions.begin(), pattern.positions.end(),
+                    [kind](const Position& position) { return position.kind == kind; }));
+}
+
+TEST(Pattern, OfEqualStepsIsOneOfThem) {
+  const Pattern pattern = pattern_of(5, [](Job& job, int) {
+    const RequestId kept = job.allocate(100);
+    job.touch(10, 3);
+    job.touch(20);
+    job.free(kept);
+    job.touch(30);
+  });
+  EXPECT_EQ(pattern.prologue, 4) << "the first step";
+  EXPECT_THAT(pattern.steps, testing::SizeIs(4));
+  ASSERT_THAT(pattern.positions, testing::SizeIs(4));
+  EXPECT_EQ(count(pattern, PositionKind::kStatic), 4);
+  EXPECT_EQ(pattern.positions[0].size, 100);
+  EXPECT_EQ(pattern.positions[0].death, 3);
+  EXPECT_EQ(pattern.positions[1].death, 2);
+  EXPECT_EQ(pattern.positions[1].stream, 3);
+  EXPECT_EQ(pattern.positions[3].death, 4) << "the end of the step";
+  EXPECT_THAT(pattern.before.position_of, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Pattern, HoldsEveryRequestThatAnyStepMakes) {
+  // Step 2 lacks the third request, step 3 has one more.
+  const Pattern pattern = pattern_of(6, [](Job& job, int step) {
+    for (int i = 0; i < 30; ++i) {
+      if (step == 2 && i == 3) continue;
+      job.touch(100 + 16 * i);
+      if (step == 3 && i == 20) job.touch(7);
+    }
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(31));
+  EXPECT_EQ(pattern.positions[21].size, 7);
+  EXPECT_EQ(pattern.positions[3].kind, PositionKind::kVarying) << "a request that some step lacks is not static";
+  EXPECT_EQ(pattern.positions[21].kind, PositionKind::kVarying);
+  // The ones before them die a little later where they are missing.
+  EXPECT_EQ(count(pattern, PositionKind::kStatic), 31 - 4);
+  EXPECT_EQ(pattern.steps[1].position_of[3], 4) << "step 2 passes over the position it lacks";
+  EXPECT_EQ(pattern.steps[0].position_of[21], 22) << "and the others over that which they lack";
+}
+
+TEST(Pattern, OfTwoKindsOfStepsServesBoth) {
+  const Pattern pattern = pattern_of(8, [](Job& job, int step) {
+    for (int i = 0; i < 40; ++i) job.touch(100 + 16 * i);
+    for (int i = 0; i < 20; ++i)
+      job.touch(step % 2 == 0 ? 5000 + 16 * i : 9000 + 16 * i, step % 2 == 0 ? 0 : 4);
+  });
+  EXPECT_EQ(pattern.positions.size(), 80);
+  EXPECT_EQ(pattern.steps.size(), 7);
+  for (const AlignedStep& step : pattern.steps) {
+    EXPECT_TRUE(std::is_sorted(step.position_of.begin(), step.position_of.end()));
+    EXPECT_THAT(step.position_of, testing::SizeIs(60));
+  }
+}
+
+TEST(Pattern, TakesTheLargestSize) {
+  const Pattern pattern = pattern_of(5, [](Job& job, int step) {
+    for (int i = 0; i < 20; ++i) job.touch(512);
+    job.touch(1000 * (5 - step));
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(21));
+  EXPECT_EQ(pattern.positions[20].size, 4000) << "of steps 1 to 4";
+  EXPECT_EQ(pattern.positions[20].smallest, 1000);
+  EXPECT_EQ(pattern.positions[20].kind, PositionKind::kVarying);
+}
+
+TEST(Pattern, TakesTheLatestDeath) {
+  const Pattern pattern = pattern_of(5, [](Job& job, int step) {
+    const RequestId kept = job.allocate(9999);
+    for (int i = 0; i < 20; ++i) {
+      if (i == (step == 3 ? 15 : 5)) job.free(kept);
+      job.touch(512);
+    }
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(21));
+  EXPECT_EQ(pattern.positions[0].death, 16);
+  EXPECT_EQ(pattern.positions[0].kind, PositionKind::kVarying);
+  EXPECT_EQ(count(pattern, PositionKind::kStatic), 20);
+}
+
+TEST(Pattern, SeesWhatLivesOnIntoTheNextStep) {
+  RequestId gradient = 0;
+  const Pattern pattern = pattern_of(
+      6,
+      [&](Job& job, int) {
+        job.touch(10);
+        job.touch(20);
+        job.free(gradient);
+        job.touch(30);
+        gradient = job.allocate(1000);
+      },
+      [&](Job& job) { gradient = job.allocate(1000); });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(4));
+  EXPECT_EQ(pattern.positions[3].death, 4 + 2) << "dies before position 2 of the next step";
+  EXPECT_THAT(pattern.before.position_of, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Pattern, SeesLeaks) {
+  const Pattern pattern = pattern_of(7, [](Job& job, int) {
+    for (int i = 0; i < 20; ++i) job.touch(100);
+    job.allocate(50);
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(21));
+  EXPECT_EQ(pattern.positions[20].death, kForever);
+  EXPECT_EQ(pattern.steps.size(), 6);
+}
+
+TEST(Pattern, KnowsThatALastStepsTensorOutlivedIt) {
+  // The last step keeps what every other frees at once: a checkpoint, or the end of the recording.
+  const Pattern pattern = pattern_of(5, [](Job& job, int step) {
+    const RequestId batch = job.allocate(768);
+    if (step != 4) job.free(batch);
+    for (int i = 0; i < 20; ++i) job.touch(100);
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(21));
+  EXPECT_GE(pattern.positions[0].death, 21);
+  EXPECT_EQ(pattern.positions[0].kind, PositionKind::kVarying);
+}
+
+TEST(Pattern, CallsSizesThatMoveTogetherVarying) {
+  Training training({});
+  for (const Bytes scale : {8, 8, 9, 12, 7, 10, 15, 6}) training.step(scale);
+  const Pattern pattern = profile_of(training.job.trace()).pattern;
+  EXPECT_GT(count(pattern, PositionKind::kVarying), 20);
+  EXPECT_EQ(count(pattern, PositionKind::kDynamic), 0);
+}
+
+TEST(Pattern, CallsSizesThatMoveOnTheirOwnDynamic) {
+  std::uint64_t noise = 1;
+  const Pattern pattern = pattern_of(8, [&](Job& job, int) {
+    for (int i = 0; i < 50; ++i) job.touch(100 + 16 * i);
+    for (int expert = 0; expert < 64; ++expert) {
+      noise = mix_hash(noise, 1);
+      job.touch(100000 + static_cast<Bytes>(noise % 1000));
+    }
+    for (int i = 0; i < 50; ++i) job.touch(7000 + 16 * i);
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(164));
+  EXPECT_GE(count(pattern, PositionKind::kDynamic), 48);
+  EXPECT_EQ(count(pattern, PositionKind::kStatic), 100);
+}
+
+TEST(Pattern, LeavesTheStepsInWhichWeightsAreStillBornToThePrologue) {
+  const Pattern pattern = pattern_of(7, [](Job& job, int step) {
+    for (int i = 0; i < 20; ++i) job.touch(100);
+    if (step < 3) job.allocate(5000);
+  });
+  EXPECT_EQ(pattern.steps.size(), 4);
+  EXPECT_EQ(pattern.prologue, 3 * 21);
+}
+
+TEST(Pattern, EndsWhereAStepIsAnotherJob) {
+  const Pattern pattern = pattern_of(8, [](Job& job, int step) {
+    for (int i = 0; i < 40; ++i) job.touch(step < 5 ? 100 + 16 * i : 90000 + 16 * i, step < 5 ? 0 : 9);
+  });
+  EXPECT_EQ(pattern.steps.size(), 4);
+  EXPECT_EQ(pattern.positions.size(), 40);
+}
+
+TEST(Pattern, IsEmptyWithoutSteps) {
+  Job job;
+  for (int i = 0; i < 5; ++i) job.touch(100);
+  const Pattern pattern = profile_of(job.trace()).pattern;
+  EXPECT_EQ(pattern.prologue, 5);
+  EXPECT_THAT(pattern.positions, IsEmpty());
+  EXPECT_THAT(pattern.steps, IsEmpty());
+}
+
+TEST(Pattern, PutsEveryRequestWhereItsLikeStands) {
+  Training training({.micro_batches = 2, .zero_grad_first = true, .side_stream = 5});
+  for (const Bytes scale : {8, 8, 9, 12, 7, 10}) training.step(scale);
+  const Trace trace = training.job.trace();
+  const Pattern pattern = profile_of(trace).pattern;
+  EXPECT_EQ(pattern.steps.size(), 5);
+  for (const AlignedStep& step : pattern.steps) {
+    for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+      ASSERT_LT(step.position_of[i], pattern.positions.size());
+      const Position& position = pattern.positions[step.position_of[i]];
+      const Request& request = trace.requests[step.first + i];
+      EXPECT_EQ(request.stream, position.stream);
+      EXPECT_LE(request.size, position.size);
+      EXPECT_GE(request.size, position.smallest);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stweaver
