@@ -7,8 +7,8 @@
 
 namespace stweaver {
 
-/// Sweeps again and again; after each sweep the items that stick out above the bound move one class ahead, so that
-/// what was hard to place is placed earlier (Joslin and Clements 1999).
+/// Sweeps again and again; after each sweep the items that stick out above the bound move a class or two
+/// ahead, so that what was hard to place is placed earlier (Joslin and Clements 1999).
 class SqueakyWheel {
  public:
   /// `bound` is the peak to aim at. `instance` must outlive this.
