@@ -37,7 +37,12 @@ tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 1 t
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
-run_ctest() { ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml"; }
+# What failed runs once more, so that the log ends with its output and nothing else; it has failed all the same.
+run_ctest() {
+  ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml" && return
+  ctest --preset "$1" --rerun-failed
+  return 1
+}
 sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit file says, else one.
@@ -64,7 +69,7 @@ attribute() {
 
 # The end of a log, and where the rest is.
 show_log() {
-  tail -n 60 "$1" | sed 's/^/    /'
+  tail -n 100 "$1" | sed 's/^/    /'
   echo "    (all of it: $1)"
 }
 
