@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/progress.h"
+#include "cli/validators.h"
 #include "plan/plan.h"
 #include "report/report.h"
 
@@ -63,8 +64,12 @@ void add_check(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("check", "Verifies a plan against its trace, with none of the planner's code.");
-  command->add_option("PLAN", options->plan, "what `stweaver plan TRACE -o PLAN` wrote")->required();
-  command->add_option("TRACE", options->trace, "the trace (or .csv instance) it was made from")->required();
+  command->add_option("PLAN", options->plan, "what `stweaver plan TRACE -o PLAN` wrote")
+      ->required()
+      ->check(file_name());
+  command->add_option("TRACE", options->trace, "the trace (or .csv instance) it was made from")
+      ->required()
+      ->check(file_name());
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver check job.plan snapshot.pickle");
   command->callback([options, &status] { status = check(*options); });

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/progress.h"
+#include "cli/validators.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -37,10 +38,12 @@ void add_compare(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("compare", "What each job reserves under PyTorch's allocators and under a plan.");
-  command->add_option("TRACE", options->traces, "PyTorch memory snapshots or trace files")->required();
+  command->add_option("TRACE", options->traces, "PyTorch memory snapshots or trace files")
+      ->required()
+      ->check(file_name());
   command->add_option("--timeout", options->timeout, "seconds to search for each plan")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(seconds());
   command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "print one JSON document, an array with one entry per trace");

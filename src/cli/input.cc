@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "archive/archive.h"
+#include "report/report.h"
 
 namespace stweaver {
 
@@ -31,7 +32,7 @@ Trace open_trace(const std::string& path, std::optional<int> device) {
   if (!chosen->complete) {
     std::fprintf(stderr,
                  "stweaver: %s: the recording was cut short; what it holds up to event %lld is used\n",
-                 path.c_str(), static_cast<long long>(chosen->end));
+                 printable(path).c_str(), static_cast<long long>(chosen->end));
   }
   return std::move(*chosen);
 }
@@ -41,16 +42,21 @@ std::vector<CsvRow> open_csv(const std::string& path) {
 }
 
 void write_file(const std::string& path, const std::string& content) {
-  // Written beside it and renamed: whoever reads the file sees all of it or what was there before.
-  const std::string draft = path + ".part";
+  // A file is written beside itself and renamed: whoever reads it sees all of it or what was there before.
+  // Devices, pipes and links are written to where they are: a rename would put a file in their place.
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::symlink_status(path, error).type();
+  const bool replace =
+      type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
+  const std::string draft = replace ? path + ".part" : path;
+  error.clear();
   std::ofstream file(draft, std::ios::binary);
   file << content;
   file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(draft, path, error);
+  if (file && replace) std::filesystem::rename(draft, path, error);
   if (file && !error) return;
   const std::string reason = error ? error.message() : std::strerror(errno);
-  std::filesystem::remove(draft, error);
+  if (replace) std::filesystem::remove(draft, error);
   fail(path, ": cannot be written (", reason, ")");
 }
 

@@ -18,7 +18,8 @@ Trace open_trace(const std::string& path, std::optional<int> device = std::nullo
 
 std::vector<CsvRow> open_csv(const std::string& path);
 
-/// Writes a file whole or throws Error; on failure nothing is left of it.
+/// Writes a file whole or throws Error; on failure it is what it was before. What is no plain file (a device,
+/// a pipe, a link) is written to in place.
 void write_file(const std::string& path, const std::string& content);
 
 /// Prints an answer on standard output: the document if `json` is set, else the text. Error when it cannot be

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/progress.h"
+#include "cli/validators.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -35,7 +36,8 @@ void add_inspect(CLI::App& app, int& status) {
   command
       ->add_option("TRACE", options->trace,
                    "PyTorch memory snapshot (.pickle, also .gz .xz .zst) or trace file")
-      ->required();
+      ->required()
+      ->check(file_name());
   command->add_option("--device", options->device, "device to look at (default: the busiest in the file)");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver inspect snapshot.pickle");

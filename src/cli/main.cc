@@ -7,11 +7,12 @@
 
 #include "base/base.h"
 #include "cli/commands.h"
+#include "report/report.h"
 
 namespace {
 
 int complain(const std::string& line) {
-  std::fprintf(stderr, "stweaver: %s\n", line.c_str());
+  std::fprintf(stderr, "stweaver: %s\n", stweaver::printable(line).c_str());
   return stweaver::kBadInput;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/progress.h"
+#include "cli/validators.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -109,19 +110,22 @@ void add_plan(CLI::App& app, int& status) {
   command
       ->add_option("TRACE", options->input,
                    "snapshot, trace file, or planning instance (.csv: id,lower,upper,size)")
-      ->required();
-  command->add_option("-o,--output", options->output,
-                      "where to write the plan (for a CSV: the CSV with offsets)");
+      ->required()
+      ->check(file_name());
+  command
+      ->add_option("-o,--output", options->output,
+                   "where to write the plan (for a CSV: the CSV with offsets)")
+      ->check(file_name());
   command->add_option("--device", options->device, "device to plan for (default: the busiest in the file)");
   command
       ->add_option("--align", options->align,
                    "bytes that offsets are multiples of (default: 512; 1 for a CSV)")
-      ->check(CLI::Range(Bytes{1}, kGiB));
+      ->check(bytes(1, kGiB));
   command->add_option("--capacity", options->capacity, "exit with 1 if the plan needs more than this")
-      ->check(CLI::NonNegativeNumber);
+      ->check(bytes(0));
   command->add_option("--timeout", options->timeout, "seconds to search for a better plan than the first")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(seconds());
   command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");

@@ -3,11 +3,12 @@
 #include <chrono>
 #include <cstdio>
 #include <unistd.h>
-#include <utility>
+
+#include "report/report.h"
 
 namespace stweaver {
 
-Progress::Progress(std::string doing) : doing_(std::move(doing)) {
+Progress::Progress(const std::string& doing) : doing_(printable(doing)) {
   if (isatty(STDERR_FILENO) == 1) teller_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
 }
 

@@ -12,7 +12,7 @@ namespace stweaver {
 /// long. Says nothing when standard error is no terminal.
 class Progress {
  public:
-  explicit Progress(std::string doing);
+  explicit Progress(const std::string& doing);
   ~Progress();
 
   Progress(const Progress&) = delete;

@@ -74,6 +74,12 @@ std::string saving_sentence(const std::vector<Comparison>& all) {
       gib(requested), who, gib(ours), difference_text(ours, native), difference_text(ours, expandable));
 }
 
+/// 1 when there was nothing to plan.
+double ratio_of(const PlanAnswer& answer) {
+  if (answer.lower_bound == 0) return 1;
+  return static_cast<double>(answer.peak) / static_cast<double>(answer.lower_bound);
+}
+
 Json reserved_json(const Reserved& reserved) {
   return {{"reserved_peak", reserved.peak},
           {"efficiency", reserved.efficiency},
@@ -83,7 +89,7 @@ Json reserved_json(const Reserved& reserved) {
 }  // namespace
 
 std::string job_name(const std::string& path) {
-  std::string name = std::filesystem::path(path).filename().string();
+  std::string name = printable(std::filesystem::path(path).filename().string());
   for (bool cut = true; cut;) {
     cut = false;
     for (const std::string_view ending : {".gz", ".xz", ".zst", ".pickle", ".pkl"}) {
@@ -147,8 +153,7 @@ std::string plan_text(const PlanAnswer& answer) {
   text += fmt::format("planned in {:.2f} s on {} by `{}`\n", answer.seconds,
                       counted(static_cast<std::size_t>(answer.threads), "thread"), answer.winner);
   text += fmt::format("peak {} GiB ({} bytes), lower bound {} GiB, ratio {:.6f}\n", gib(answer.peak),
-                      answer.peak, gib(answer.lower_bound),
-                      static_cast<double>(answer.peak) / static_cast<double>(answer.lower_bound));
+                      answer.peak, gib(answer.lower_bound), ratio_of(answer));
   if (answer.stream_gap > 0) {
     text += fmt::format("memory passes between streams after {} requests at least, behind an event wait\n",
                         answer.stream_gap);
@@ -157,22 +162,17 @@ std::string plan_text(const PlanAnswer& answer) {
 }
 
 Json plan_json(const PlanAnswer& answer) {
-  return {{"trace", answer.name},
-          {"requests", answer.requests},
-          {"unplanned", answer.unplanned},
-          {"lower_bound", answer.lower_bound},
-          {"peak", answer.peak},
-          {"ratio", static_cast<double>(answer.peak) / static_cast<double>(answer.lower_bound)},
-          {"seconds", answer.seconds},
-          {"threads", answer.threads},
-          {"winner", answer.winner},
-          {"stream_gap", answer.stream_gap}};
+  return {{"trace", answer.name},          {"requests", answer.requests},
+          {"unplanned", answer.unplanned}, {"lower_bound", answer.lower_bound},
+          {"peak", answer.peak},           {"ratio", ratio_of(answer)},
+          {"seconds", answer.seconds},     {"threads", answer.threads},
+          {"winner", answer.winner},       {"stream_gap", answer.stream_gap}};
 }
 
 std::string check_text(const std::vector<std::string>& violations) {
   if (violations.empty()) return "ok: no two requests that live at the same time share a byte\n";
   std::string text = "the plan is wrong:\n";
-  for (const std::string& violation : violations) text += "  " + violation + "\n";
+  for (const std::string& violation : violations) text += "  " + printable(violation) + "\n";
   return text;
 }
 

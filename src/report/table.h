@@ -6,6 +6,9 @@
 
 namespace stweaver {
 
+/// The text on one line and safe for a terminal: control characters (a file's name may have some) become `?`.
+std::string printable(std::string text);
+
 /// Rows of cells in columns, two spaces between them.
 class Table {
  public:

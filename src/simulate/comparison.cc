@@ -18,9 +18,30 @@ double efficiency_of(Bytes requested, Bytes reserved) {
   return reserved == 0 ? 1 : static_cast<double>(requested) / static_cast<double>(reserved);
 }
 
+/// Error when not every request could be served: what was reserved would mean nothing.
+template <Allocator A>
+ReplayResult replay_whole(const Trace& trace, A& allocator) {
+  ReplayResult result = replay(trace, allocator);
+  if (result.ooms > 0) {
+    fail(trace.name, ": asks for more memory than any device has (", kAmpleCapacity / kGiB,
+         " GiB), so it cannot be simulated");
+  }
+  return result;
+}
+
+/// Whether the trace shows what the default allocator reserved, as far as its settings can be told.
+bool measures_native(const Trace& trace) {
+  if (trace.reserves.empty()) return false;
+  try {
+    return !parse_settings(trace.settings).expandable_segments;
+  } catch (const Error&) {
+    return false;  // settings newer than this program
+  }
+}
+
 Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
   CachingAllocator allocator(settings);
-  const ReplayResult result = replay(trace, allocator);
+  const ReplayResult result = replay_whole(trace, allocator);
   return {result.reserved_peak, efficiency_of(requested, result.reserved_peak), false};
 }
 
@@ -41,7 +62,7 @@ Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions&
   for (const Lifespan& step : profile.steps.spans)
     steps.push_back(births[static_cast<std::size_t>(step.lower)]);
   PlannedAllocator allocator(synthesis.plan, std::move(steps), AllocatorSettings());
-  const ReplayResult result = replay(trace, allocator);
+  const ReplayResult result = replay_whole(trace, allocator);
 
   Woven woven;
   woven.reserved_peak = result.reserved_peak;
@@ -79,10 +100,9 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options) {
   comparison.lower_bound = rounded_peak(trace, options.alignment);
 
   const Bytes requested = comparison.requested_peak;
-  const AllocatorSettings recorded = parse_settings(trace.settings);
-  if (const std::optional<Bytes> measured = measured_reserve_peak(trace);
-      measured && !recorded.expandable_segments) {
-    comparison.native = {*measured, efficiency_of(requested, *measured), true};
+  if (measures_native(trace)) {
+    const Bytes measured = measured_reserve_peak(trace).value();
+    comparison.native = {measured, efficiency_of(requested, measured), true};
   } else {
     comparison.native = simulate(trace, AllocatorSettings(), requested);
   }
