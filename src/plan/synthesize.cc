@@ -205,6 +205,10 @@ class JobBuilder {
 /// layer.
 constexpr std::array<Time, 2> kGapFractions = {16, 64};
 
+Time step_fraction(const Plan& plan, Time fraction) {
+  return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);
+}
+
 PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
   Instance& instance = job.instance;
   const auto run = [&](Time gap, double timeout) {
@@ -213,10 +217,9 @@ PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptio
     return run_portfolio(instance, {options.threads, timeout});
   };
   if (instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout);
-  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
   PortfolioResult result;
   for (const Time fraction : kGapFractions) {
-    result = run(std::max<Time>(step / fraction, 1), options.timeout / kGapFractions.size());
+    result = run(step_fraction(plan, fraction), options.timeout / kGapFractions.size());
     if (static_cast<double>(result.peak) <= kGoodEnough * static_cast<double>(result.lower_bound)) break;
   }
   return result;
@@ -234,6 +237,15 @@ std::uint64_t fingerprint_of(const Trace& trace) {
     }
   }
   return hash;
+}
+
+Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
+  JobBuilder builder(trace, profile, options);
+  builder.build();
+  Instance& instance = builder.job().instance;
+  instance.lane_gap = options.stream_gap.value_or(step_fraction(builder.plan(), kGapFractions.front()));
+  stack_persistent(instance);
+  return std::move(instance);
 }
 
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {

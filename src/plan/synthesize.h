@@ -32,4 +32,8 @@ struct Synthesis {
 /// tried, and a sixty-fourth where that costs more than 1 % over the lower bound; each gets half of the time.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
+/// The instance that synthesize() plans (with several streams, the first one it tries), for whoever studies
+/// constructors.
+Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
+
 }  // namespace stweaver
