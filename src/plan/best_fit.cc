@@ -12,8 +12,8 @@
 namespace stweaver {
 namespace {
 
-/// The placed items, asked which of them live in a span of time: a tree over the items in order of birth whose
-/// nodes know the last death below them. O(k log n) for k answers.
+/// The placed items, asked which of them live in a span of time: a tree over the items in order of birth
+/// whose nodes know the last death below them. O(k log n) for k answers.
 class PlacedItems {
  public:
   explicit PlacedItems(const std::vector<Item>& items) : items_(items), by_birth_(items.size()) {
@@ -65,11 +65,11 @@ class PlacedItems {
   std::vector<std::size_t> rank_;  // of each item in by_birth_
   std::vector<Time> births_;       // of by_birth_
   std::size_t leaves_ = 1;
-  std::vector<Time> last_death_;   // heap-shaped: node 1 is the root
+  std::vector<Time> last_death_;  // heap-shaped: node 1 is the root
 };
 
-/// The largest load met during each item's lifespan (Pisarchyk and Lee's breadth), as far as a sweep over births
-/// tells: the load at its own birth and at every birth while it lives.
+/// The largest load met during each item's lifespan (Pisarchyk and Lee's breadth), as far as a sweep over
+/// births tells: the load at its own birth and at every birth while it lives.
 std::vector<double> breadths(const Instance& instance) {
   struct Change {
     Time time;
@@ -84,7 +84,8 @@ std::vector<double> breadths(const Instance& instance) {
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tuple(a.time, a.birth, a.id) < std::tuple(b.time, b.birth, b.id);
   });
-  // Loads in order of time with a monotone stack: the maximum since an item's birth is found by binary search.
+  // Loads in order of time with a monotone stack: the maximum since an item's birth is found by binary
+  // search.
   std::vector<std::pair<std::size_t, Bytes>> stack;  // (position, load), loads descending
   std::vector<std::size_t> born(instance.items.size());
   std::vector<double> breadth(instance.items.size());

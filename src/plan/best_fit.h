@@ -9,8 +9,9 @@
 
 namespace stweaver {
 
-/// The usual orders, each descending. Sources: kSize is TFLite's greedy-by-size (Pisarchyk and Lee 2020), kBreadth
-/// its greedy-by-breadth, kDuration and kArea are XLA's kTemporal and kSpatial (GlobalDecreasingSizeBestFitHeap).
+/// The usual orders, each descending. Sources: kSize is TFLite's greedy-by-size (Pisarchyk and Lee 2020),
+/// kBreadth its greedy-by-breadth, kDuration and kArea are XLA's kTemporal and kSpatial
+/// (GlobalDecreasingSizeBestFitHeap).
 enum class Order : unsigned char { kSize, kArea, kDuration, kBreadth };
 
 /// Places the items in the given order. O(sum over items of placed items alive with them). Wants a plain

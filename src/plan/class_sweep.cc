@@ -33,8 +33,8 @@ bool dies_later(const Fixed& a, const Fixed& b) {
   return a.life.upper > b.life.upper;
 }
 
-/// What one lane sees of all placed items, swept over time: its own items in their lifespans, those of other lanes
-/// widened by the lane gap. Blocks of other lanes may therefore overlap each other here.
+/// What one lane sees of all placed items, swept over time: its own items in their lifespans, those of other
+/// lanes widened by the lane gap. Blocks of other lanes may therefore overlap each other here.
 class View {
  public:
   void begin_class() {
@@ -45,8 +45,8 @@ class View {
     pending_.clear();
   }
 
-  /// Moves on to `time`; never backwards within a class. What was born and died since the last time costs next to
-  /// nothing, so that lanes with few items are cheap.
+  /// Moves on to `time`; never backwards within a class. What was born and died since the last time costs
+  /// next to nothing, so that lanes with few items are cheap.
   void advance(Time time) {
     bury_until(time);
     for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) enter(fixed_[next_], time);
@@ -72,7 +72,8 @@ class View {
     auto live = live_.begin();
     auto unborn = unborn_.begin();
     while (live != live_.end() || unborn != unborn_.end()) {
-      const bool take_live = unborn == unborn_.end() || (live != live_.end() && live->offset <= unborn->offset);
+      const bool take_live =
+          unborn == unborn_.end() || (live != live_.end() && live->offset <= unborn->offset);
       const Block& block = take_live ? *live++ : *unborn++;
       if (search.show(block.offset, block.end)) break;
     }
@@ -107,13 +108,13 @@ class View {
     }
   }
 
-  std::vector<Fixed> fixed_;   // ordered by birth up to old_size_, then those of the class being placed
+  std::vector<Fixed> fixed_;  // ordered by birth up to old_size_, then those of the class being placed
   std::size_t old_size_ = 0;
-  std::size_t next_ = 0;       // the first of fixed_ that is not born yet
-  std::vector<Block> live_;    // in address order
-  std::vector<Fixed> deaths_;  // a heap of the live, the first to die on top
+  std::size_t next_ = 0;        // the first of fixed_ that is not born yet
+  std::vector<Block> live_;     // in address order
+  std::vector<Fixed> deaths_;   // a heap of the live, the first to die on top
   std::vector<Fixed> pending_;  // of the class being placed, since the last advance or not born yet
-  std::vector<Block> unborn_;  // scratch
+  std::vector<Block> unborn_;   // scratch
 };
 
 class Sweeper {
@@ -139,7 +140,8 @@ class Sweeper {
   }
   [[nodiscard]] Lifespan life_of(ItemId id) const { return oriented(instance_.items[id].life); }
 
-  /// Items with an echo come first, one on top of the other: at the turn of the step they all live together anyway.
+  /// Items with an echo come first, one on top of the other: at the turn of the step they all live together
+  /// anyway.
   void stack_echoing() {
     for (View& view : views_) view.begin_class();
     Bytes top = 0;
@@ -193,8 +195,8 @@ class Sweeper {
 
   View& view_of(const Item& item) { return views_[static_cast<std::size_t>(item.lane)]; }
 
-  /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one round
-  /// earlier and later too.
+  /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one
+  /// round earlier and later too.
   void add(const Item& item, const Lifespan& life, const Block& block) {
     const Time gap = instance_.lane_gap;
     const Lifespan cycle = oriented(instance_.cycle);

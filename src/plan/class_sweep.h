@@ -17,13 +17,13 @@ struct Sweep {
 /// The class of every item; classes are placed in ascending order.
 using Classes = std::vector<int>;
 
-/// Classes by duration: floor(log_base(duration)), the longest lifespans first; durations up to `tail` share the
-/// last class. base > 1, tail >= 1.
+/// Classes by duration: floor(log_base(duration)), the longest lifespans first; durations up to `tail` share
+/// the last class. base > 1, tail >= 1.
 Classes duration_classes(const Instance& instance, double base, Time tail);
 
-/// Places class after class. Within a class one sweep over time keeps the live blocks in address order; items of
-/// earlier classes stand as obstacles, those that will be born within an item's lifespan included. O(n * live) in
-/// the worst case, near n log n on training traces. Nothing when the budget ran out.
+/// Places class after class. Within a class one sweep over time keeps the live blocks in address order; items
+/// of earlier classes stand as obstacles, those that will be born within an item's lifespan included. O(n *
+/// live) in the worst case, near n log n on training traces. Nothing when the budget ran out.
 std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
                                      const Budget& budget);
 

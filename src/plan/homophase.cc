@@ -42,7 +42,8 @@ double usage_of(const Block& block, const std::vector<Item>& items) {
 void stack(Block& block, ItemId id, const Item& item) {
   const bool first = block.parts.empty();
   block.life = first ? item.life
-                     : Lifespan{std::min(block.life.lower, item.life.lower), std::max(block.life.upper, item.life.upper)};
+                     : Lifespan{std::min(block.life.lower, item.life.lower),
+                                std::max(block.life.upper, item.life.upper)};
   block.parts.push_back({id, block.height});
   block.height += item.size;
 }
@@ -68,11 +69,12 @@ std::vector<Block> form_blocks(const std::vector<Item>& items, std::vector<Block
 }
 
 bool partly_overlap(const Lifespan& a, const Lifespan& b) {
-  return overlaps(a, b) && ((a.lower < b.lower) == (a.upper < b.upper)) && a.lower != b.lower && a.upper != b.upper;
+  return overlaps(a, b) && ((a.lower < b.lower) == (a.upper < b.upper)) && a.lower != b.lower &&
+         a.upper != b.upper;
 }
 
-/// Both groups in one block: the base stacked as a staircase that leans away from the other group, the other's
-/// items let down onto it.
+/// Both groups in one block: the base stacked as a staircase that leans away from the other group, the
+/// other's items let down onto it.
 Block fuse(const Block& base, const Block& other, const std::vector<Item>& items) {
   const bool base_first = base.life.lower < other.life.lower;
   std::vector<ItemId> base_ids;
@@ -131,7 +133,9 @@ bool fuse_groups(std::vector<Block>& groups, const std::vector<Item>& items, con
 /// A HomoSize layer: an address range of one height and what stands in it over time.
 class Layer {
  public:
-  Layer(Bytes base, Bytes height) : base_(base), height_(height) { tops_[std::numeric_limits<Time>::min()] = 0; }
+  Layer(Bytes base, Bytes height) : base_(base), height_(height) {
+    tops_[std::numeric_limits<Time>::min()] = 0;
+  }
 
   [[nodiscard]] Bytes base() const { return base_; }
   [[nodiscard]] Bytes height() const { return height_; }
@@ -139,7 +143,8 @@ class Layer {
   /// The lowest place above everything that stands there during `life`, within the layer.
   [[nodiscard]] Bytes top_during(const Lifespan& life) const {
     Bytes top = 0;
-    for (auto it = std::prev(tops_.upper_bound(life.lower)); it != tops_.end() && it->first < life.upper; ++it) {
+    for (auto it = std::prev(tops_.upper_bound(life.lower)); it != tops_.end() && it->first < life.upper;
+         ++it) {
       top = std::max(top, it->second);
     }
     return top;

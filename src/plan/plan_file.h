@@ -26,8 +26,8 @@ namespace stweaver {
 
 void write_plan(const Plan& plan, std::ostream& out);
 
-/// Error, naming `name`, the line and what is wrong, for anything that write_plan() did not write: another file, another
-/// version, a damaged or a shortened one.
+/// Error, naming `name`, the line and what is wrong, for anything that write_plan() did not write: another
+/// file, another version, a damaged or a shortened one.
 Plan read_plan(const ByteSource& source, const std::string& name);
 
 }  // namespace stweaver

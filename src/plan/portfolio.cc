@@ -20,7 +20,8 @@
 namespace stweaver {
 namespace {
 
-/// When the one-shot constructors join: the quick ones at once, those that are costly on large instances later.
+/// When the one-shot constructors join: the quick ones at once, those that are costly on large instances
+/// later.
 constexpr int kQuickRound = 0;
 constexpr int kCostlyRound = 12;
 /// A member that has not improved itself for so many rounds is done.
@@ -28,8 +29,10 @@ constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
 constexpr int kFirstCut = 32;
 
-Member wheel(const Instance& instance, const std::string& name, double base, const Sweep& sweep, Bytes bound) {
-  const auto state = std::make_shared<SqueakyWheel>(instance, duration_classes(instance, base, 1), sweep, bound);
+Member wheel(const Instance& instance, const std::string& name, double base, const Sweep& sweep,
+             Bytes bound) {
+  const auto state =
+      std::make_shared<SqueakyWheel>(instance, duration_classes(instance, base, 1), sweep, bound);
   return {name, 0, [state](const Budget& budget) { return state->step(budget); }};
 }
 
@@ -46,7 +49,7 @@ struct Runner {
   Member member;
   bool running = true;
   Bytes best_peak = std::numeric_limits<Bytes>::max();
-  int stale = 0;                      ///< rounds since best_peak improved
+  int stale = 0;                       ///< rounds since best_peak improved
   std::optional<Placement> placement;  ///< of this round
   Bytes peak = 0;                      ///< of `placement`
 };
@@ -66,7 +69,8 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   };
   {
     std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(threads)); ++i) helpers.emplace_back(loop);
+    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(threads)); ++i)
+      helpers.emplace_back(loop);
     loop();
   }
   if (failure) std::rethrow_exception(failure);
@@ -128,10 +132,11 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
     members.push_back(one_shot(name, round, pack));
   };
   if (!is_plain(instance)) return members;
-  for (const auto& [name, key] : {std::pair("skyline by area", SkylineKey::kArea),
-                                  std::pair("skyline by size", SkylineKey::kSize),
-                                  std::pair("skyline by duration", SkylineKey::kDuration)}) {
-    add(name, kQuickRound, [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
+  for (const auto& [name, key] :
+       {std::pair("skyline by area", SkylineKey::kArea), std::pair("skyline by size", SkylineKey::kSize),
+        std::pair("skyline by duration", SkylineKey::kDuration)}) {
+    add(name, kQuickRound,
+        [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
   }
   add("homophase", kCostlyRound, [&instance](const Budget& budget) { return homophase(instance, budget); });
   for (const auto& [name, order, fit] : {
@@ -161,11 +166,13 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   result.peak = peak_of(instance, result.placement);
 
   std::vector<Runner> runners;
-  for (Member& member : portfolio_members(instance, result.lower_bound)) runners.emplace_back().member = std::move(member);
+  for (Member& member : portfolio_members(instance, result.lower_bound))
+    runners.emplace_back().member = std::move(member);
   const auto running = [](const Runner& runner) { return runner.running; };
   Budget budget{result.peak, deadline_after(start, options.timeout)};
   int next_cut = kFirstCut;
-  for (int round = 0; result.peak > result.lower_bound && !budget.over() && std::any_of(runners.begin(), runners.end(), running);
+  for (int round = 0; result.peak > result.lower_bound && !budget.over() &&
+                      std::any_of(runners.begin(), runners.end(), running);
        ++round) {
     if (round == next_cut) {
       cut(runners, round);

@@ -31,13 +31,13 @@ struct Member {
   std::function<std::optional<Placement>(const Budget&)> step;
 };
 
-/// The members for an instance, which must outlive them. Those that know neither lanes nor echoes are left out when it
-/// has some.
+/// The members for an instance, which must outlive them. Those that know neither lanes nor echoes are left
+/// out when it has some.
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound);
 
-/// Runs the members round by round, one step each, on several threads; stops when a placement meets the bound, when
-/// nobody has more to give, or at the timeout. What a round may use of the others is fixed at its start, so the
-/// outcome depends on the instance alone, not on threads or timing, unless the timeout strikes.
+/// Runs the members round by round, one step each, on several threads; stops when a placement meets the
+/// bound, when nobody has more to give, or at the timeout. What a round may use of the others is fixed at its
+/// start, so the outcome depends on the instance alone, not on threads or timing, unless the timeout strikes.
 PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& options);
 
 }  // namespace stweaver

@@ -14,8 +14,8 @@
 namespace stweaver {
 namespace {
 
-/// The items that wait for a place: a tree over them in order of birth whose nodes know the largest key and the
-/// first death below them.
+/// The items that wait for a place: a tree over them in order of birth whose nodes know the largest key and
+/// the first death below them.
 class WaitingItems {
  public:
   WaitingItems(const std::vector<Item>& items, SkylineKey key) : by_birth_(items.size()) {
@@ -49,7 +49,7 @@ class WaitingItems {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
   struct Node {
-    double key = 0;  ///< largest below; 0 when empty
+    double key = 0;                                 ///< largest below; 0 when empty
     Time death = std::numeric_limits<Time>::max();  ///< first below
   };
 
@@ -109,8 +109,8 @@ class Segments {
     insert_merged(life, to);
   }
 
-  /// Lifts the lowest segment to its lower neighbour. Wants one: the last segment spans all items, so that every
-  /// waiting item fits it.
+  /// Lifts the lowest segment to its lower neighbour. Wants one: the last segment spans all items, so that
+  /// every waiting item fits it.
   void lift_lowest() {
     const auto [segment, height] = lowest();
     Bytes to = std::numeric_limits<Bytes>::max();

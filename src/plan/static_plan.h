@@ -14,15 +14,16 @@ inline constexpr Bytes kUnplanned = -1;
 
 /// The place of one request of the job.
 ///
-/// Slots are numbered as the job makes its requests: first those of the prologue, then those of the step that repeats
-/// for ever. Their lifespans count in these numbers: a slot is born at its own number, and its death is the number of
-/// the first slot that may take its place; beyond the last slot it lies that far in the next step.
+/// Slots are numbered as the job makes its requests: first those of the prologue, then those of the step that
+/// repeats for ever. Their lifespans count in these numbers: a slot is born at its own number, and its death
+/// is the number of the first slot that may take its place; beyond the last slot it lies that far in the next
+/// step.
 struct Slot {
   Bytes size = 0;             ///< bytes it serves at most, a multiple of the alignment
   Bytes offset = kUnplanned;  ///< into the arena; kUnplanned: the fallback's affair
   Stream stream = 0;
-  Time death = 0;             ///< kForever for persistent requests
-  bool varying = false;       ///< serves any smaller request of its position, not just this size
+  Time death = 0;        ///< kForever for persistent requests
+  bool varying = false;  ///< serves any smaller request of its position, not just this size
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.
@@ -36,15 +37,15 @@ struct Plan {
   std::string source;             ///< name of the trace it was made from
   std::uint64_t fingerprint = 0;  ///< of that trace
   Bytes alignment = kAlignment;
-  Bytes arena = 0;                ///< bytes that the plan needs in all
-  Bytes lower_bound = 0;          ///< no plan for these lifespans can need less
-  /// Slots of different streams share bytes only if so many requests lie between the one's death and the other's
-  /// birth; the run time puts an event wait between them.
+  Bytes arena = 0;        ///< bytes that the plan needs in all
+  Bytes lower_bound = 0;  ///< no plan for these lifespans can need less
+  /// Slots of different streams share bytes only if so many requests lie between the one's death and the
+  /// other's birth; the run time puts an event wait between them.
   Time stream_gap = 0;
-  std::string winner;             ///< the constructor that found it
-  std::size_t prologue = 0;       ///< slots before the step
+  std::string winner;        ///< the constructor that found it
+  std::size_t prologue = 0;  ///< slots before the step
   std::vector<Slot> slots;
-  std::vector<Run> runs;          ///< which recorded requests the slots stand for, ascending
+  std::vector<Run> runs;  ///< which recorded requests the slots stand for, ascending
 };
 
 /// A number that two traces share only if they hold the same requests at the same times.

@@ -7,7 +7,8 @@ namespace {
 
 using Index = std::ptrdiff_t;
 
-/// How far each diagonal x - y = k got with a given number of differences: x per diagonal, k in [-d, d] step 2.
+/// How far each diagonal x - y = k got with a given number of differences: x per diagonal, k in [-d, d]
+/// step 2.
 using Frontier = std::vector<Index>;
 
 Index& at(Frontier& frontier, Index d, Index diagonal) {
@@ -29,7 +30,9 @@ std::optional<std::vector<std::pair<std::size_t, std::size_t>>> common_subsequen
   const auto m = static_cast<Index>(b.size());
   std::vector<Frontier> frontiers;
   const auto snake = [&](Index x, Index diagonal) {
-    while (x < n && x - diagonal < m && a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(x - diagonal)]) ++x;
+    while (x < n && x - diagonal < m &&
+           a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(x - diagonal)])
+      ++x;
     return x;
   };
 

@@ -60,7 +60,7 @@ class Aligner {
 
   /// Where the requests of a step stand that is not to add positions; kNoPosition for those that stand
   /// nowhere.
-  std::optional<AlignedStep> locate(const Span& span) const {
+  [[nodiscard]] std::optional<AlignedStep> locate(const Span& span) const {
     const std::optional<Pairs> pairs = match(slice(structure_, span), slice(sizes_, span));
     if (!pairs) return std::nullopt;
     AlignedStep step{span.first, std::vector<std::uint32_t>(span.size(), kNoPosition)};

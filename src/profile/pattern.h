@@ -1,8 +1,9 @@
 // The pattern: the one step that repeats, as an envelope of all steps that were recorded.
 //
-// A *position* is a request's place in the order of its step. Steps that are alike but not equal are aligned by a
-// diff of their request sequences; the pattern holds every position that any step used, with the largest size and the
-// latest death seen there, so that a slot planned for a position serves every request that comes to it.
+// A *position* is a request's place in the order of its step. Steps that are alike but not equal are aligned
+// by a diff of their request sequences; the pattern holds every position that any step used, with the largest
+// size and the latest death seen there, so that a slot planned for a position serves every request that comes
+// to it.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct Position {
   Bytes smallest = 0;  ///< the smallest seen
   Stream stream = 0;
   Pool pool = 0;
-  /// In positions: the first one that may take its memory. Larger than the number of positions when that lies in the
-  /// next step; kForever when it outlives that too.
+  /// In positions: the first one that may take its memory. Larger than the number of positions when that lies
+  /// in the next step; kForever when it outlives that too.
   Time death = 0;
   PositionKind kind = PositionKind::kStatic;
 };
@@ -42,13 +43,14 @@ struct Pattern {
   RequestId prologue = 0;           ///< requests before the first aligned step
   std::vector<Position> positions;  ///< in order
   std::vector<AlignedStep> steps;   ///< consecutive steps, in order
-  /// The step before the first aligned one (it belongs to the prologue) where it could be aligned too: what it leaves
-  /// alive has the places in which every step leaves its tensors. Empty when there is none.
+  /// The step before the first aligned one (it belongs to the prologue) where it could be aligned too: what
+  /// it leaves alive has the places in which every step leaves its tensors. Empty when there is none.
   AlignedStep before;
 };
 
-/// Aligns the steps. The first ones, in which persistent requests are still being born, belong to the prologue, and so
-/// does everything when there are no steps. From the first step on that cannot be aligned the rest is left out.
+/// Aligns the steps. The first ones, in which persistent requests are still being born, belong to the
+/// prologue, and so does everything when there are no steps. From the first step on that cannot be aligned
+/// the rest is left out.
 Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<LifeClass>& classes);
 
 }  // namespace stweaver

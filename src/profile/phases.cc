@@ -1,6 +1,7 @@
 #include "profile/phases.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string_view>
 
@@ -11,10 +12,9 @@ namespace {
 constexpr double kTurn = 0.05;
 
 bool names_phase(std::string_view label) {
-  for (const std::string_view word : {"phase ", "forward", "backward", "optimizer"}) {
-    if (label.starts_with(word)) return true;
-  }
-  return false;
+  constexpr std::array<std::string_view, 4> kWords = {"phase ", "forward", "backward", "optimizer"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [label](std::string_view word) { return label.starts_with(word); });
 }
 
 /// Bytes after each event of requests that are freed while recording.

@@ -432,10 +432,9 @@ Steps steps_from_marks(const Trace& trace) {
 }
 
 Steps steps_from_repetition(const Trace& trace) {
-  const Steps none{
-      StepSource::kNone,
-      {},
-      "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
+  Steps none{StepSource::kNone,
+             {},
+             "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
   const Tokens structure = structure_tokens(trace);
   const Tokens sizes = size_tokens(trace);
   std::optional<Occurrences> anchors = find_anchors(structure, sizes, 0);

@@ -14,8 +14,8 @@ enum class StepSource : std::uint8_t {
   kNone,        ///< there are none to be seen
 };
 
-/// The steps of a trace in order, each a span of events; they do not overlap. What comes before the first is the
-/// prologue (weights, warm-up).
+/// The steps of a trace in order, each a span of events; they do not overlap. What comes before the first is
+/// the prologue (weights, warm-up).
 struct Steps {
   StepSource source = StepSource::kNone;
   std::vector<Lifespan> spans;
@@ -25,13 +25,13 @@ struct Steps {
 /// Steps from marks if there are any, else from repetition.
 Steps find_steps(const Trace& trace);
 
-/// Steps from labels like "iteration 3", "step 3" or "ProfilerStep#3"; the label "end" ends the last one. A last
-/// step that was cut short is dropped.
+/// Steps from labels like "iteration 3", "step 3" or "ProfilerStep#3"; the label "end" ends the last one. A
+/// last step that was cut short is dropped.
 Steps steps_from_marks(const Trace& trace);
 
-/// Steps from the request stream alone. Strings of requests that occur once per step, at even distances, give the
-/// period; a step's boundary is where the memory that steps hold is lowest and, among equals, where the program
-/// paused longest.
+/// Steps from the request stream alone. Strings of requests that occur once per step, at even distances, give
+/// the period; a step's boundary is where the memory that steps hold is lowest and, among equals, where the
+/// program paused longest.
 Steps steps_from_repetition(const Trace& trace);
 
 }  // namespace stweaver

@@ -6,7 +6,8 @@
 namespace stweaver {
 namespace {
 
-/// Lifetimes are told apart up to this many requests; beyond, the order of long lives would drown the pattern.
+/// Lifetimes are told apart up to this many requests; beyond, the order of long lives would drown the
+/// pattern.
 constexpr RequestId kLong = 63;
 
 }  // namespace
@@ -42,7 +43,8 @@ std::vector<std::uint64_t> size_tokens(const Trace& trace) {
   std::vector<std::uint64_t> tokens;
   tokens.reserve(trace.requests.size());
   for (const Request& request : trace.requests) {
-    tokens.push_back(mix_hash(mix_hash(request.stream, request.pool), static_cast<std::uint64_t>(request.size)));
+    tokens.push_back(
+        mix_hash(mix_hash(request.stream, request.pool), static_cast<std::uint64_t>(request.size)));
   }
   return tokens;
 }

@@ -1,8 +1,8 @@
 // Time counted in requests instead of events.
 //
-// Whether two requests ever live together is decided at births alone: b, born after a, meets a exactly if a is
-// freed after b's birth. Counting births therefore loses nothing and halves the time axis; and the numbers of two
-// steps can be compared position by position.
+// Whether two requests ever live together is decided at births alone: b, born after a, meets a exactly if a
+// is freed after b's birth. Counting births therefore loses nothing and halves the time axis; and the numbers
+// of two steps can be compared position by position.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace stweaver {
 
-/// For each time t in [0, trace.end]: how many requests were born before t. The request with that number is the
-/// first one born at t or later.
+/// For each time t in [0, trace.end]: how many requests were born before t. The request with that number is
+/// the first one born at t or later.
 std::vector<RequestId> births_before(const Trace& trace);
 
-/// A request's death counted in requests: the first request born after its memory was free (requests.size() if
-/// none). Wants a request that was freed.
+/// A request's death counted in requests: the first request born after its memory was free (requests.size()
+/// if none). Wants a request that was freed.
 inline RequestId death_of(const Request& request, const std::vector<RequestId>& births) {
   return births[static_cast<std::size_t>(request.life.upper)];
 }

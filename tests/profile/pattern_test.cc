@@ -64,7 +64,8 @@ TEST(Pattern, HoldsEveryRequestThatAnyStepMakes) {
   });
   ASSERT_THAT(pattern.positions, testing::SizeIs(31));
   EXPECT_EQ(pattern.positions[21].size, 7);
-  EXPECT_EQ(pattern.positions[3].kind, PositionKind::kVarying) << "a request that some step lacks is not static";
+  EXPECT_EQ(pattern.positions[3].kind, PositionKind::kVarying)
+      << "a request that some step lacks is not static";
   EXPECT_EQ(pattern.positions[21].kind, PositionKind::kVarying);
   // The ones before them die a little later where they are missing.
   EXPECT_EQ(count(pattern, PositionKind::kStatic), 31 - 4);
@@ -89,7 +90,7 @@ TEST(Pattern, OfTwoKindsOfStepsServesBoth) {
 TEST(Pattern, TakesTheLargestSize) {
   const Pattern pattern = pattern_of(5, [](Job& job, int step) {
     for (int i = 0; i < 20; ++i) job.touch(512);
-    job.touch(1000 * (5 - step));
+    job.touch(Bytes{1000} * (5 - step));
   });
   ASSERT_THAT(pattern.positions, testing::SizeIs(21));
   EXPECT_EQ(pattern.positions[20].size, 4000) << "of steps 1 to 4";

@@ -74,7 +74,9 @@ TEST(RealSnapshots, RecordedStreamsDelayTheFree) {
 }
 
 TEST(RealSnapshots, FailedRequestsAreKept) {
-  for (const OutOfMemory& oom : read("out_of_memory").front().ooms) {
+  const Trace trace = read("out_of_memory").front();
+  EXPECT_FALSE(trace.ooms.empty());
+  for (const OutOfMemory& oom : trace.ooms) {
     EXPECT_EQ(oom.size, Bytes{1} << 41);
     EXPECT_GT(oom.device_free, 0);
   }

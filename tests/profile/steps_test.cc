@@ -88,7 +88,7 @@ TEST_P(RealSteps, AreFoundWithoutTheMarks) {
   // stands after that fetch, the boundary lies a little before the mark.
   const bool marked_after_fetching = GetParam() == "hf_trainer_varlen";
   for (std::size_t i = 0; i < found.spans.size(); ++i) {
-    const double length = static_cast<double>(marks.spans[i].length());
+    const auto length = static_cast<double>(marks.spans[i].length());
     const Time before = marks.spans[i].lower - found.spans[i].lower;
     EXPECT_LE(std::abs(static_cast<double>(before)), 0.005 * length) << "step " << i;
     if (!marked_after_fetching) {
