@@ -1,10 +1,10 @@
-"""Records small memory snapshots that show what the large examples do not, one feature each.
+"""Record small memory snapshots that show what the large examples do not, one feature each.
 
     python3 bench/gpu/snapshots.py OUT
 
-Needs a CUDA GPU and PyTorch >= 2.10. Each snapshot is PyTorch's own dump, with Python frames, compressed, and beside
-it in `facts.json` what the job itself knows: how many tensors it made, the peak of requested bytes, the reserve.
-The results are kept in examples/snapshots.
+Needs a CUDA GPU and PyTorch >= 2.10. Each snapshot is PyTorch's own dump, with Python frames, compressed, and
+beside it in `facts.json` what the job itself knows: how many tensors it made, the peak of requested bytes,
+the reserve. The results are kept in examples/snapshots.
 """
 
 import json
@@ -95,8 +95,13 @@ def devices() -> None:
 
 BEFORE: list[torch.Tensor] = []
 JOBS: dict[str, Callable[[], None]] = {
-    "steps": steps, "expandable": steps, "streams": streams, "out_of_memory": out_of_memory, "graph": graph,
-    "late": late, "devices": devices,
+    "steps": steps,
+    "expandable": steps,
+    "streams": streams,
+    "out_of_memory": out_of_memory,
+    "graph": graph,
+    "late": late,
+    "devices": devices,
 }
 
 
@@ -113,11 +118,16 @@ def record(name: str, out: Path) -> None:
     facts = []
     for device in range(torch.cuda.device_count()):
         stats = torch.cuda.memory_stats(device)
-        facts.append({
-            "allocations": stats["allocation.all.allocated"], "frees": stats["allocation.all.freed"],
-            "requested_peak": stats["requested_bytes.all.peak"], "reserved": stats["reserved_bytes.all.current"],
-            "reserved_peak": stats["reserved_bytes.all.peak"], "ooms": stats["num_ooms"],
-        })
+        facts.append(
+            {
+                "allocations": stats["allocation.all.allocated"],
+                "frees": stats["allocation.all.freed"],
+                "requested_peak": stats["requested_bytes.all.peak"],
+                "reserved": stats["reserved_bytes.all.current"],
+                "reserved_peak": stats["reserved_bytes.all.peak"],
+                "ooms": stats["num_ooms"],
+            }
+        )
     with lzma.open(out / f"{name}.pickle.xz", "wb") as file:
         pickle.dump(snapshot, file)
     (out / f"{name}.json").write_text(json.dumps({"torch": torch.__version__, "devices": facts}, indent=1))

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""Makes seeds for the fuzzers from the real examples: make_seeds.py EXAMPLES OUT
+"""Make seeds for the fuzzers from the real examples.
 
-OUT/pickle gets the last events of each snapshot, as a full ring buffer would have kept them, in every protocol;
-OUT/csv the first lines of each planning instance, and the same with the bad numbers that a reader must refuse.
+    python3 make_seeds.py EXAMPLES OUT
+
+OUT/pickle gets the last events of each snapshot, as a full ring buffer would have kept them, in every
+protocol; OUT/csv the first lines of each planning instance, and the same with the bad numbers that a reader
+must refuse.
 """
 
 import lzma
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 EVENTS = 200
 SEGMENTS = 12
 FRAMES = [{"filename": f"layer_{i}.py", "line": i, "name": f"forward_{i}"} for i in range(8)]
 
 
-def cut(snapshot, with_frames):
-    """The last events of a snapshot, the segments they touch, and a few markers."""
+def cut(snapshot: dict[str, Any], with_frames: bool) -> dict[str, Any]:
+    """Keep the last events of a snapshot, the segments they touch, and a few markers."""
     entries = snapshot["device_traces"][0][-EVENTS:]
     addresses = [entry["addr"] for entry in entries if "addr" in entry]
 
-    def touched(segment):
+    def touched(segment: dict[str, Any]) -> bool:
         end = segment["address"] + segment["total_size"]
         return any(segment["address"] <= address < end for address in addresses)
 
@@ -43,7 +47,7 @@ def cut(snapshot, with_frames):
     return small
 
 
-def write_pickles(examples, out):
+def write_pickles(examples: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(sorted(examples.glob("traces/*.pickle.xz"))):
         with lzma.open(path) as file:
@@ -54,17 +58,24 @@ def write_pickles(examples, out):
         (out / f"{name}_{protocol}.pickle").write_bytes(pickle.dumps(small, protocol))
 
 
-def write_tables(examples, out):
+def write_tables(examples: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for path in sorted(examples.glob("planning/*/*.csv")):
         lines = path.read_text().splitlines()[:40]
         (out / path.name).write_text("\n".join(lines) + "\n")
-    bad = ["x,-1,2,3,0", "x,5,2,3,0", "x,1,2,99999999999999999999,0", "x,1,2,9223372036854775807,1", "x,1,2", ",,,,"]
+    bad = [
+        "x,-1,2,3,0",
+        "x,5,2,3,0",
+        "x,1,2,99999999999999999999,0",
+        "x,1,2,9223372036854775807,1",
+        "x,1,2",
+        ",,,,",
+    ]
     for number, line in enumerate(bad):
         (out / f"bad_{number}.csv").write_text(f"id,lower,upper,size,offset\r\n0,0,9,64,0\r\n{line}\r\n")
 
 
-def main():
+def main() -> None:
     examples, out = Path(sys.argv[1]), Path(sys.argv[2])
     write_pickles(examples, out / "pickle")
     write_tables(examples, out / "csv")

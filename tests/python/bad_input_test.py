@@ -90,7 +90,6 @@ BAD_TRACES: dict[str, Callable[[], bytes]] = {
     "fraction.csv": lambda: b"id,lower,upper,size\n0,0.5,5,4096\n",
     "missing column.csv": lambda: b"id,lower,upper\n0,0,5\n",
     "missing field.csv": lambda: b"id,lower,upper,size\n0,0,5\n",
-    "header only.csv": lambda: b"id,lower,upper,size\n",
     "empty file.csv": lambda: b"",
     "binary.csv": lambda: bytes(range(256)) * 4,
 }

@@ -115,6 +115,13 @@ def test_a_planning_instance_gets_offsets(answer: Answer, csv: Path, tmp_path: P
     assert answer("check", placed, csv)["ok"] is True
 
 
+def test_an_instance_without_buffers_needs_no_memory(answer: Answer, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("id,lower,upper,size\n")
+    document = answer("plan", path)
+    assert (document["requests"], document["peak"], document["ratio"]) == (0, 0, 1)
+
+
 def test_check_says_no_to_offsets_that_collide(answer: Answer, csv: Path, tmp_path: Path) -> None:
     placed = tmp_path / "placed.csv"
     header, *rows = SMALL_CSV.splitlines()

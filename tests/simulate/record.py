@@ -107,8 +107,8 @@ def record(name: str, path: Path) -> None:
         if line.startswith("a ") and (segment := next(segments)) is not None:
             calls[index] += f" s {segment}"
     stats = torch.cuda.memory_stats()
-    keys = ("allocated_bytes.all.current", "requested_bytes.all.current", "segment.all.current")
-    keys += ("num_alloc_retries", "num_ooms", "reserved_bytes.all.peak")
+    keys = ["allocated_bytes.all.current", "requested_bytes.all.current", "segment.all.current"]
+    keys += ["num_alloc_retries", "num_ooms", "reserved_bytes.all.peak"]
     head = [f"settings {settings}", f"capacity {capacity}", f"fraction {fraction!r}"]
     end = "end " + " ".join(str(stats[key]) for key in keys)
     path.write_text("\n".join([*head, *calls, end]) + "\n")

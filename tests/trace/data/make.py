@@ -1,20 +1,34 @@
 #!/usr/bin/env python3
-"""Makes the fixtures beside this file, with Python's own pickle: make.py
+"""Make the fixtures beside this file, with Python's own pickle.
 
-every_field_N.pickle holds the same snapshot in protocol N, with every field that torch 2.13 writes: two devices,
-shared frames, pools, expandable segments, annotations, metadata. What must come out of it stands in
+every_field_N.pickle holds the same snapshot in protocol N, with every field that torch 2.13 writes: two
+devices, shared frames, pools, expandable segments, annotations, metadata. What must come out of it stands in
 snapshot_test.cc.
 """
 
 import pickle
 from pathlib import Path
+from typing import Any
+
+Pool = tuple[int, int]
+Frames = list[dict[str, Any]]
 
 FRAMES = [{"filename": f"layer_{i}.py", "line": i, "name": f"forward_{i}"} for i in range(4)]
 SHARED_STACK = [FRAMES[0], FRAMES[1]]
 MIB = 1 << 20
 
 
-def entry(action, addr, size, time_us, *, stream=0, metadata="", pool=(0, 0), stack=SHARED_STACK):
+def entry(
+    action: str,
+    addr: int,
+    size: int,
+    time_us: int,
+    *,
+    stream: int = 0,
+    metadata: str = "",
+    pool: Pool = (0, 0),
+    stack: Frames = SHARED_STACK,
+) -> dict[str, Any]:
     return {
         "action": action,
         "device_free" if action == "oom" else "addr": addr,
@@ -28,11 +42,26 @@ def entry(action, addr, size, time_us, *, stream=0, metadata="", pool=(0, 0), st
     }
 
 
-def block(address, size, requested, state):
-    return {"address": address, "size": size, "requested_size": requested, "state": state, "frames": SHARED_STACK}
+def block(address: int, size: int, requested: int, state: str) -> dict[str, Any]:
+    return {
+        "address": address,
+        "size": size,
+        "requested_size": requested,
+        "state": state,
+        "frames": SHARED_STACK,
+    }
 
 
-def segment(device, address, size, blocks, *, stream=0, pool=(0, 0), expandable=False):
+def segment(
+    device: int,
+    address: int,
+    size: int,
+    blocks: list[dict[str, Any]],
+    *,
+    stream: int = 0,
+    pool: Pool = (0, 0),
+    expandable: bool = False,
+) -> dict[str, Any]:
     return {
         "device": device,
         "address": address,
@@ -52,7 +81,7 @@ def segment(device, address, size, blocks, *, stream=0, pool=(0, 0), expandable=
 BASE = 0x7F00_0000_0000
 SIDE_STREAM = 0x5581_2345_6780
 
-SNAPSHOT = {
+SNAPSHOT: dict[str, Any] = {
     "segments": [
         segment(
             0,
@@ -64,8 +93,12 @@ SNAPSHOT = {
                 block(BASE + 1536, 20 * MIB - 1536, 0, "inactive"),
             ],
         ),
-        segment(0, BASE + 64 * MIB, 2 * MIB, [block(BASE + 64 * MIB, 512, 300, "active_allocated")], pool=(0, 7)),
-        segment(1, BASE, 4 * MIB, [block(BASE, 512, 256, "active_allocated")], stream=SIDE_STREAM, expandable=True),
+        segment(
+            0, BASE + 64 * MIB, 2 * MIB, [block(BASE + 64 * MIB, 512, 300, "active_allocated")], pool=(0, 7)
+        ),
+        segment(
+            1, BASE, 4 * MIB, [block(BASE, 512, 256, "active_allocated")], stream=SIDE_STREAM, expandable=True
+        ),
     ],
     "device_traces": [
         [
@@ -76,7 +109,8 @@ SNAPSHOT = {
             entry("alloc", BASE + 4096, 5000, 14, metadata="step 1", stack=FRAMES[2:]),
             entry("free_requested", BASE + 4096, 5000, 20, metadata="step 1"),
             entry("alloc", BASE + 16384, 6000, 21, metadata="step 1", stream=SIDE_STREAM),
-            entry("free_completed", BASE + 4096, 5000, 22, metadata="step 2"),  # another stream used it until here
+            # Another stream used it until here.
+            entry("free_completed", BASE + 4096, 5000, 22, metadata="step 2"),
             entry("oom", 123456, 9 << 30, 23, metadata="step 2"),
             entry("free_requested", BASE + 16384, 6000, 24, metadata="step 2"),
             entry("free_completed", BASE + 16384, 6000, 25, metadata="step 2"),
@@ -107,18 +141,23 @@ SNAPSHOT = {
         {"name": "of the other device", "stage": "START", "device": 1, "time_us": 16},
         {"name": "after all", "stage": "START", "device": 0, "time_us": 99},
     ],
-    "something new": {"unknown": [1.5, b"bytes", bytearray(b"x"), {1, 2}, frozenset([3]), None, True, 1 << 70, (1,) * 5]},
+    "something new": {
+        "unknown": [1.5, b"bytes", bytearray(b"x"), {1, 2}, frozenset([3]), None, True, 1 << 70, (1,) * 5]
+    },
 }
 
 
-def main():
+def main() -> None:
     for protocol in range(2, 6):
         snapshot = dict(SNAPSHOT)
         if protocol < 4:  # sets, bytes and bytearrays of these protocols are made by calls
             snapshot["something new"] = {"unknown": [1.5, None, True, 1 << 70, (1,) * 5]}
         elif protocol < 5:
-            snapshot["something new"] = {"unknown": [1.5, b"bytes", {1, 2}, frozenset([3]), None, 1 << 70, (1,) * 5]}
-        Path(__file__).with_name(f"every_field_{protocol}.pickle").write_bytes(pickle.dumps(snapshot, protocol))
+            unknown = [1.5, b"bytes", {1, 2}, frozenset([3]), None, 1 << 70, (1,) * 5]
+            snapshot["something new"] = {"unknown": unknown}
+        Path(__file__).with_name(f"every_field_{protocol}.pickle").write_bytes(
+            pickle.dumps(snapshot, protocol)
+        )
 
 
 if __name__ == "__main__":
