@@ -1,7 +1,8 @@
-#!/bin/sh
-# Builds the fuzzers and runs each for SECONDS (60 unless told): run.sh [SECONDS]
+#!/usr/bin/env bash
+# Builds the fuzzers and runs each for SECONDS (60 unless told), as many at once as there are cores:
+#   run.sh [SECONDS]
 # Fails on a finding; the input that shows it is left in build/fuzz/findings.
-set -eu
+set -euo pipefail
 
 seconds=${1:-60}
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,18 +18,28 @@ python3 "$root/tests/fuzz/make_seeds.py" "$root/examples" "$seeds"
 "$(find "$build" -type f -name make_plan_seeds)" "$seeds/plan_file" "$seeds"/pickle/*.pickle
 mkdir -p "$findings"
 
-# Everything the fuzzers of the readers may do: 10 seconds for one input of at most 64 KiB, 2 GiB with what the sanitizers keep.
-for fuzzer in $(find "$build" -type f -name '*_fuzz' -perm -u+x | sort); do
-  name=$(basename "$fuzzer" _fuzz)
-  corpus=$build/corpus/$name
-  mkdir -p "$corpus" "$seeds/$name"
-  echo "fuzzing $name for $seconds s"
-  log=$build/$name.log
-  if ! "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-    -artifact_prefix="$findings/$name-" "$corpus" "$seeds/$name" >"$log" 2>&1; then
-    tail -n 60 "$log"
+# Everything a fuzzer of a reader may do: 10 seconds for one input of at most 64 KiB, and 2 GiB with what the
+# sanitizers keep.
+fuzz() {
+  local name
+  name=$(basename "$1" _fuzz)
+  mkdir -p "$build/corpus/$name" "$seeds/$name"
+  if "$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+    -artifact_prefix="$findings/$name-" "$build/corpus/$name" "$seeds/$name" >"$build/$name.log" 2>&1; then
+    echo "$name: $(grep '^Done' "$build/$name.log")"
+  else
+    tail -n 60 "$build/$name.log"
     echo "a finding in $name: $findings/$name-*" >&2
-    exit 1
+    return 1
   fi
-  grep -E '^Done|cov:' "$log" | tail -n 2
+}
+
+status=0
+running=()
+for fuzzer in $(find "$build" -type f -name '*_fuzz' -perm -u+x | sort); do
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
+  fuzz "$fuzzer" &
+  running+=($!)
 done
+for process in "${running[@]}"; do wait "$process" || status=1; done
+exit "$status"
