@@ -109,7 +109,8 @@ void cut(std::vector<Runner>& runners, int round) {
 Clock::time_point deadline_after(Clock::time_point start, double seconds) {
   constexpr double kForeverSeconds = 1e9;
   if (!(seconds < kForeverSeconds)) return Clock::time_point::max();
-  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return start +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
 }  // namespace

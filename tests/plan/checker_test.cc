@@ -231,7 +231,7 @@ TEST_F(CheckPlan, AgreesWithComparingEveryPairOfSlotsAfterRandomChanges) {
         break;
     }
     if (slot.offset < 0 || slot.death < 0) continue;
-    const std::size_t number = static_cast<std::size_t>(&slot - plan.slots.data());
+    const auto number = static_cast<std::size_t>(&slot - plan.slots.data());
     // Of the plan for ever after; what it says about the recorded requests is another question.
     plan.runs.clear();
     if (slot.death == kForever && number >= plan.prologue) continue;

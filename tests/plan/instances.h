@@ -89,8 +89,8 @@ inline Instance phases(Random& random) {
 
 inline Instance with_persistent(Random& random) {
   Instance instance = random_items(random, 100, 500, 200, 40);
-  std::vector<Time> births;
-  for (int i = 0; i < 20; ++i) births.push_back(pick(random, 0, 240));
+  std::vector<Time> births(20);
+  for (Time& birth : births) birth = pick(random, 0, 240);
   std::sort(births.begin(), births.end());
   for (const Time birth : births) instance.persistent.push_back({birth, pick(random, 1, 800)});
   stack_persistent(instance);

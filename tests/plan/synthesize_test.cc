@@ -168,8 +168,8 @@ TEST(Synthesize, PlansAJobWithoutStepsAsOnePrologue) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     Random random(seed);
     Job job;
-    std::vector<RequestId> alive;
-    for (int i = 0; i < 5; ++i) alive.push_back(job.before(pick(random, 0, 5000)));
+    std::vector<RequestId> alive(5);
+    for (RequestId& request : alive) request = job.before(pick(random, 0, 5000));
     for (int i = 0; i < 400; ++i) {
       alive.push_back(job.allocate(pick(random, 0, 50000), static_cast<Stream>(pick(random, 0, 2))));
       while (static_cast<Time>(alive.size()) > pick(random, 1, 60)) {
