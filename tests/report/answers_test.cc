@@ -1,0 +1,321 @@
+#include "report/answers.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profile/job.h"
+
+namespace stweaver {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// What every program that reads a document relies on: the fields, in order.
+std::vector<std::string> fields_of(const ordered_json& object) {
+  std::vector<std::string> fields;
+  for (const auto& [field, value] : object.items()) fields.push_back(field);
+  return fields;
+}
+
+/// JSON has no word for NaN or infinity: nlohmann writes null for them.
+void expect_no_null(const ordered_json& value) {
+  EXPECT_FALSE(value.is_null());
+  if (value.is_number_float()) {
+    EXPECT_NE(ordered_json::parse(value.dump()), ordered_json()) << "not a finite number";
+  }
+  if (!value.is_structured()) return;
+  for (const ordered_json& part : value) expect_no_null(part);
+}
+
+void expect_integers(const ordered_json& object, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) EXPECT_TRUE(object.at(field).is_number_integer()) << field;
+}
+
+// ---- names ----
+
+TEST(JobName, IsTheFileWithoutFolderAndEndings) {
+  EXPECT_EQ(job_name("examples/traces/gpt2.pickle.xz"), "gpt2");
+  EXPECT_EQ(job_name("/a/b.c/rank0.pkl.gz"), "rank0");
+  EXPECT_EQ(job_name("x.pickle.zst"), "x");
+  EXPECT_EQ(job_name("llama.1.2b.pickle"), "llama.1.2b");
+}
+
+TEST(JobName, LeavesOtherEndingsAlone) {
+  EXPECT_EQ(job_name("small.csv"), "small.csv");
+  EXPECT_EQ(job_name("pickle"), "pickle");
+  EXPECT_EQ(job_name("job"), "job");
+}
+
+TEST(JobName, IsNeverCutToNothing) {
+  EXPECT_EQ(job_name(".pickle"), ".pickle");
+  EXPECT_EQ(job_name("a/.xz"), ".xz");
+  EXPECT_EQ(job_name(".pickle.xz"), ".pickle");
+}
+
+TEST(JobName, IsSafeForATerminal) {
+  EXPECT_EQ(job_name("two\nlines.pickle"), "two?lines");
+}
+
+// ---- inspect ----
+
+struct Inspected {
+  explicit Inspected(Trace of) : trace(std::move(of)), profile(profile_of(trace)) {
+    summary = summarize(trace, profile.steps, profile.classes, profile.pattern);
+    text = inspect_text(trace, profile, summary);
+    json = inspect_json(trace, profile, summary);
+  }
+
+  Trace trace;
+  Profile profile;
+  Summary summary;
+  std::string text;
+  ordered_json json;
+};
+
+Trace trained(int steps) {
+  Training training({});
+  for (int i = 0; i < steps; ++i) training.step();
+  Trace trace = training.job.trace();
+  trace.name = "folder/my job.pickle";
+  return trace;
+}
+
+Trace one_request(Bytes size) {
+  Job job;
+  job.allocate(size);
+  return job.trace();
+}
+
+TEST(InspectJson, HasItsFields) {
+  const ordered_json json = Inspected(trained(5)).json;
+  EXPECT_THAT(fields_of(json),
+              ElementsAre("trace", "device", "requests", "steps", "step_source", "step_events", "streams",
+                          "sizes", "peak_requested", "lower_bound", "classes", "prologue_requests",
+                          "step_requests", "static_requests", "varying_requests", "dynamic_requests"));
+  expect_integers(json, {"device", "requests", "steps", "streams", "sizes", "peak_requested", "lower_bound",
+                         "prologue_requests", "step_requests", "static_requests", "varying_requests",
+                         "dynamic_requests"});
+  EXPECT_THAT(fields_of(json["classes"]), ElementsAre("persistent", "scoped", "transient"));
+  expect_integers(json["classes"], {"persistent", "scoped", "transient"});
+  expect_no_null(json);
+}
+
+TEST(InspectJson, TellsWhereEachStepIs) {
+  const Inspected inspected(trained(5));
+  EXPECT_EQ(inspected.json["trace"], "folder/my job.pickle");
+  EXPECT_EQ(inspected.json["step_source"], "marks");
+  ASSERT_EQ(inspected.json["step_events"].size(), 5U);
+  EXPECT_EQ(inspected.json["step_events"][1][0], inspected.profile.steps.spans[1].lower);
+  EXPECT_EQ(inspected.json["step_events"][1][1], inspected.profile.steps.spans[1].upper);
+}
+
+TEST(InspectJson, OfAJobWithoutStepsHasEmptyOnes) {
+  const ordered_json json = Inspected(one_request(4096)).json;
+  EXPECT_EQ(json["step_source"], "none");
+  EXPECT_EQ(json["step_events"], ordered_json::array());
+  EXPECT_EQ(json["step_requests"], 0);
+}
+
+TEST(InspectText, SaysWhatTheJobIsInGiB) {
+  Job job;
+  job.allocate(3 * kGiB / 2);
+  EXPECT_THAT(Inspected(job.trace()).text,
+              AllOf(HasSubstr("1 request in 1 stream, 1 of different size"),
+                    HasSubstr("peak requested 1.50 GiB, lower bound 1.50 GiB"), HasSubstr("no steps: ")));
+}
+
+TEST(InspectText, SaysWhereStepsCameFrom) {
+  Trace trace = trained(6);
+  EXPECT_THAT(Inspected(trace).text,
+              AllOf(HasSubstr("my job: device 0"), Not(HasSubstr("folder")),
+                    HasSubstr("6 steps, as marked by the job"), HasSubstr("the step that repeats: ")));
+  trace.marks.clear();
+  EXPECT_THAT(Inspected(trace).text, HasSubstr("steps, found by repetition"));
+}
+
+TEST(InspectText, OfRequestsOfNoBytesIsPlain) {
+  EXPECT_THAT(Inspected(one_request(0)).text, HasSubstr("peak requested 0.00 GiB"));
+}
+
+// ---- plan ----
+
+PlanAnswer some_plan() {
+  return {.name = "a/b.pickle",
+          .requests = 7,
+          .unplanned = 2,
+          .lower_bound = 2 * kGiB,
+          .peak = 3 * kGiB,
+          .seconds = 0.25,
+          .threads = 2,
+          .winner = "sweep",
+          .stream_gap = 12};
+}
+
+TEST(PlanJson, HasItsFields) {
+  const ordered_json json = plan_json(some_plan());
+  EXPECT_THAT(fields_of(json), ElementsAre("trace", "requests", "unplanned", "lower_bound", "peak", "ratio",
+                                           "seconds", "threads", "winner", "stream_gap"));
+  expect_integers(json, {"requests", "unplanned", "lower_bound", "peak", "threads", "stream_gap"});
+  EXPECT_EQ(json["peak"], 3 * kGiB);
+  EXPECT_EQ(json["ratio"], 1.5);
+  EXPECT_EQ(json["seconds"], 0.25);
+}
+
+TEST(PlanJson, OfNothingToPlanHasARatio) {
+  const ordered_json json = plan_json(PlanAnswer());
+  EXPECT_EQ(json["ratio"], 1);
+  expect_no_null(ordered_json::parse(json.dump()));
+}
+
+TEST(PlanText, SaysPeakBoundAndWinner) {
+  EXPECT_THAT(
+      plan_text(some_plan()),
+      AllOf(HasSubstr(
+                "b: 7 requests, 2 of them left to the fallback, planned in 0.25 s on 2 threads by `sweep`"),
+            HasSubstr("peak 3.00 GiB (3221225472 bytes), lower bound 2.00 GiB, ratio 1.500000"),
+            HasSubstr("after 12 requests at least")));
+}
+
+TEST(PlanText, LeavesOutWhatDoesNotApply) {
+  PlanAnswer answer = some_plan();
+  answer.unplanned = 0;
+  answer.stream_gap = 0;
+  answer.requests = 1;
+  answer.threads = 1;
+  EXPECT_THAT(plan_text(answer), AllOf(HasSubstr("1 request, planned"), HasSubstr("on 1 thread by"),
+                                       Not(HasSubstr("fallback")), Not(HasSubstr("streams"))));
+}
+
+TEST(PlanText, OfNothingToPlanHasARatio) {
+  EXPECT_THAT(plan_text(PlanAnswer()), AllOf(HasSubstr("ratio 1.000000"), Not(HasSubstr("nan"))));
+}
+
+// ---- check ----
+
+TEST(CheckJson, HasItsFields) {
+  EXPECT_EQ(check_json({}).dump(), R"({"ok":true,"violations":[]})");
+  EXPECT_EQ(check_json({"one", "two"}).dump(), R"({"ok":false,"violations":["one","two"]})");
+}
+
+TEST(CheckText, SaysYesOrEachOffenceOnItsLine) {
+  EXPECT_THAT(check_text({}), AllOf(HasSubstr("ok"), Not(HasSubstr("wrong"))));
+  EXPECT_EQ(check_text({"one", "t\nwo"}), "the plan is wrong:\n  one\n  t?wo\n");
+}
+
+// ---- compare ----
+
+Comparison some_job() {
+  Comparison job;
+  job.trace = "traces/job.pickle.xz";
+  job.requests = 100;
+  job.steps = 4;
+  job.requested_peak = 8 * kGiB;
+  job.lower_bound = 8 * kGiB;
+  job.native = {10 * kGiB, 0.8, true};
+  job.expandable = {9 * kGiB, 8.0 / 9, false};
+  job.stweaver = {.reserved_peak = 8 * kGiB + kMiB,
+                  .efficiency = 8192.0 / 8193,
+                  .arena = 8 * kGiB,
+                  .fallback_reserved_peak = kMiB,
+                  .hits = 99,
+                  .misses = 1,
+                  .plan_seconds = 0.5,
+                  .planned_steps = 3};
+  return job;
+}
+
+Comparison job_of_nothing() {
+  Comparison job;
+  job.native.efficiency = job.expandable.efficiency = job.stweaver.efficiency = 1;
+  return job;
+}
+
+TEST(CompareJson, HasItsFields) {
+  const ordered_json json = compare_json({some_job()});
+  ASSERT_TRUE(json.is_array());
+  ASSERT_EQ(json.size(), 1U);
+  const ordered_json& job = json[0];
+  EXPECT_THAT(fields_of(job), ElementsAre("trace", "requests", "steps", "requested_peak", "lower_bound",
+                                          "allocators", "reduction"));
+  expect_integers(job, {"requests", "steps", "requested_peak", "lower_bound"});
+  EXPECT_THAT(fields_of(job["allocators"]), ElementsAre("native", "expandable", "stweaver"));
+  for (const char* theirs : {"native", "expandable"}) {
+    EXPECT_THAT(fields_of(job["allocators"][theirs]), ElementsAre("reserved_peak", "efficiency", "source"));
+    expect_integers(job["allocators"][theirs], {"reserved_peak"});
+  }
+  EXPECT_EQ(job["allocators"]["native"]["source"], "measured");
+  EXPECT_EQ(job["allocators"]["expandable"]["source"], "simulated");
+  const ordered_json& ours = job["allocators"]["stweaver"];
+  EXPECT_THAT(fields_of(ours), ElementsAre("reserved_peak", "efficiency", "arena", "fallback_reserved_peak",
+                                           "hits", "misses", "plan_seconds", "planned_steps"));
+  expect_integers(ours,
+                  {"reserved_peak", "arena", "fallback_reserved_peak", "hits", "misses", "planned_steps"});
+  EXPECT_THAT(fields_of(job["reduction"]), ElementsAre("native", "expandable"));
+  EXPECT_NEAR(job["reduction"]["native"].get<double>(), 1 - (1 - 8192.0 / 8193) / 0.2, 1e-12);
+  expect_no_null(json);
+}
+
+TEST(CompareJson, OfAJobOfNothingHasNumbersEverywhere) {
+  expect_no_null(ordered_json::parse(compare_json({job_of_nothing()}).dump()));
+}
+
+TEST(CompareText, ShowsEachJobInGiB) {
+  EXPECT_THAT(compare_text({some_job()}),
+              AllOf(HasSubstr("job"), HasSubstr("8.00"), HasSubstr("10.00 "), HasSubstr("80.00 %"),
+                    HasSubstr("9.00*"), HasSubstr("88.89 %"), HasSubstr("99.99 %"), HasSubstr("99.9 %"),
+                    Not(HasSubstr("nan"))));
+}
+
+TEST(CompareText, SaysInASentenceWhatWasSaved) {
+  EXPECT_THAT(
+      compare_text({some_job()}),
+      HasSubstr("Asking for 8.00 GiB, the job reserves 8.00 GiB with STWeaver: 2.00 GiB less than with "
+                "PyTorch's default, 1.00 GiB less than with expandable segments.\n"));
+  EXPECT_THAT(compare_text({some_job(), some_job()}),
+              HasSubstr("Asking for 16.00 GiB, these 2 jobs reserve 16.00 GiB with STWeaver: 4.00 GiB less"));
+}
+
+TEST(CompareText, AdmitsWhereMoreIsReserved) {
+  Comparison job = some_job();
+  job.stweaver.reserved_peak = 12 * kGiB;
+  job.stweaver.efficiency = 8.0 / 12;
+  EXPECT_THAT(compare_text({job}), AllOf(HasSubstr("2.00 GiB more than with PyTorch's default"),
+                                         HasSubstr("-66.7 %"), HasSubstr("66.67 %")));
+}
+
+TEST(CompareText, DoesNotCallAlmostAllAll) {
+  Comparison job = some_job();
+  job.stweaver.efficiency = 0.999999;
+  EXPECT_THAT(compare_text({job}), AllOf(HasSubstr("99.99 %"), Not(HasSubstr("100.00 %"))));
+  job.stweaver.efficiency = 1;
+  EXPECT_THAT(compare_text({job}), HasSubstr("100.00 %"));
+}
+
+TEST(CompareText, OfAJobOfNothingIsPlain) {
+  EXPECT_THAT(compare_text({job_of_nothing()}), AllOf(HasSubstr("0.00"), Not(HasSubstr("nan"))));
+}
+
+// ---- together ----
+
+TEST(Answers, OfARealComparisonAgreeWithIt) {
+  const Trace trace = trained(5);
+  const Comparison comparison = compare(trace, {});
+  const ordered_json job = compare_json({comparison})[0];
+  const ordered_json& ours = job["allocators"]["stweaver"];
+  EXPECT_EQ(job["requests"], ours["hits"].get<std::int64_t>() + ours["misses"].get<std::int64_t>());
+  EXPECT_EQ(ours["efficiency"], job["requested_peak"].get<double>() / ours["reserved_peak"].get<double>());
+  EXPECT_EQ(ours["planned_steps"], 4);
+  expect_no_null(job);
+}
+
+}  // namespace
+}  // namespace stweaver
