@@ -13,9 +13,7 @@ struct Interval {
 
   [[nodiscard]] constexpr bool empty() const { return lower >= upper; }
   [[nodiscard]] constexpr std::int64_t length() const { return empty() ? 0 : upper - lower; }
-  [[nodiscard]] constexpr bool contains(std::int64_t point) const {
-    return lower <= point && point < upper;
-  }
+  [[nodiscard]] constexpr bool contains(std::int64_t point) const { return lower <= point && point < upper; }
   friend constexpr bool operator==(const Interval&, const Interval&) = default;
 };
 

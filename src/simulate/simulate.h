@@ -1,5 +1,5 @@
-// Layer simulate: PyTorch's caching allocator, event by event; replay of a trace against any allocator; one job under
-// PyTorch's allocators and under a plan, side by side.
+// Layer simulate: PyTorch's caching allocator, event by event; replay of a trace against any allocator; one
+// job under PyTorch's allocators and under a plan, side by side.
 #pragma once
 
 #include "simulate/allocator.h"          // IWYU pragma: export
