@@ -108,6 +108,7 @@ Block fuse(const Block& base, const Block& other, const std::vector<Item>& items
 bool fuse_groups(std::vector<Block>& groups, const std::vector<Item>& items, const Budget& budget) {
   std::sort(groups.begin(), groups.end(), [](const Block& a, const Block& b) { return a.height > b.height; });
   std::vector<double> usage;
+  usage.reserve(groups.size());
   for (const Block& group : groups) usage.push_back(usage_of(group, items));
   std::vector<bool> gone(groups.size(), false);
   for (std::size_t base = 0; base < groups.size(); ++base) {
