@@ -563,7 +563,10 @@ TEST_P(RealJobs, RunUnderAPlanMadeWithoutTheirLastStep) {
   const Profile profile = profile_of(trace);
   const std::vector<Lifespan>& spans = profile.steps.spans;
   const Trace part = prefix_of(trace, spans[spans.size() - 2].upper);
-  const Plan plan = synthesize(part, profile_of(part), {}).plan;
+  // How good the plan is must not depend on the machine, where it is tested.
+  const auto wanted = kWanted.find(GetParam());
+  const SynthesizeOptions options{.timeout = wanted == kWanted.end() ? 1.0 : 20.0};
+  const Plan plan = synthesize(part, profile_of(part), options).plan;
   EXPECT_THAT(check_plan(plan, part), IsEmpty());
 
   const std::vector<RequestId> births = births_before(trace);
@@ -576,7 +579,7 @@ TEST_P(RealJobs, RunUnderAPlanMadeWithoutTheirLastStep) {
   EXPECT_EQ(result.requested_peak, peak_requested(trace));
   EXPECT_GE(result.reserved_peak, result.requested_peak);
   EXPECT_EQ(allocator.hits() + allocator.misses(), static_cast<std::int64_t>(trace.requests.size()));
-  if (const auto wanted = kWanted.find(GetParam()); wanted != kWanted.end()) {
+  if (wanted != kWanted.end()) {
     EXPECT_EQ(allocator.misses(), 0);
     EXPECT_GE(result.efficiency(), wanted->second);
   }
