@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=build/tidy/${1//\//-}
-state=$(find src tests -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy "$1" | sha256sum)
+state=$(find src tests -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy tests/.clang-tidy "$1" | sha256sum)
 [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && exit
 clang-tidy --quiet -p build/release "$1"
 mkdir -p build/tidy
