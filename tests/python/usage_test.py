@@ -1,5 +1,6 @@
 """Odd usage: names, places to write to, numbers, pipes, signals. An answer, or one line and status 2."""
 
+import functools
 import json
 import lzma
 import os
@@ -255,7 +256,9 @@ def test_an_interrupt_ends_the_command_at_once_and_leaves_nothing(
     command = stweaver("--help").args[0]
     plan = tmp_path / "slow.plan"
     arguments = [command, "plan", SLOW, "--timeout", "100", "-o", plan]
-    with subprocess.Popen(arguments, stdout=-1, stderr=-1) as process:
+    # A shell that runs the tests in the background has made them deaf to interrupts.
+    hearing = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(arguments, stdout=-1, stderr=-1, preexec_fn=hearing) as process:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(after)
         process.send_signal(signal.SIGINT)
