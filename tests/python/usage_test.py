@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, TRACES, Answer, Run
 
 GPT2 = TRACES / "gpt2_15b_N.pickle.xz"
-SLOW = TRACES / "llama7b_varlen.pickle.xz"
+SLOW = ROOT / "examples" / "planning" / "large" / "S_1.csv"  # many seconds to the end of the search
 
 
 def write_snapshot(path: Path, *devices: list[tuple[int, int]], settings: str = "") -> Path:
@@ -249,13 +249,13 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(stweaver: Run) -> N
     assert process.returncode == -signal.SIGPIPE
 
 
-@pytest.mark.parametrize("after", [0.05, 0.5, 1.5])
+@pytest.mark.parametrize("after", [0.05, 0.5])
 def test_an_interrupt_ends_the_command_at_once_and_leaves_nothing(
     stweaver: Run, tmp_path: Path, after: float
 ) -> None:
     command = stweaver("--help").args[0]
     plan = tmp_path / "slow.plan"
-    arguments = [command, "plan", SLOW, "--timeout", "100", "-o", plan]
+    arguments = [command, "plan", SLOW, "--timeout", "100", "--threads", "1", "-o", plan]
     # A shell that runs the tests in the background has made them deaf to interrupts.
     hearing = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(arguments, stdout=-1, stderr=-1, preexec_fn=hearing) as process:
