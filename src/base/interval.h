@@ -1,7 +1,6 @@
 // Half-open intervals [lower, upper).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace stweaver {
@@ -19,10 +18,6 @@ struct Interval {
 
 constexpr bool overlaps(const Interval& a, const Interval& b) {
   return a.lower < b.upper && b.lower < a.upper;
-}
-
-constexpr Interval intersection(const Interval& a, const Interval& b) {
-  return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
 }
 
 }  // namespace stweaver
