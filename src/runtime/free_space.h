@@ -1,0 +1,121 @@
+// What is idle in an arena: the liveness structure that is asked on every grant.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/base.h"
+
+namespace stweaver {
+
+/// A number for each stream of the process, in the order in which they were first seen (stream_order.h).
+using LaneId = std::uint32_t;
+inline constexpr LaneId kNobody = 0xffffffffU;
+
+/// Counts the calls of an allocator.
+using Tick = std::uint64_t;
+
+/// Who used some memory last: the lane that freed it, and when. Nobody when it is new.
+struct LastUse {
+  LaneId lane = kNobody;
+  Tick freed = 0;
+};
+
+/// A range that nobody lives in.
+struct Gap {
+  Bytes offset = 0;
+  Bytes end = 0;
+  LastUse last;
+};
+
+/// The gaps of an address range, in order of offset. Neighbours that the same lane freed are one gap; of
+/// different lanes they stay apart, because another lane may take them only behind a wait.
+///
+/// A sorted array cut into chunks: a search touches one or two cache lines of a chunk, and a chunk is small
+/// enough to be moved. Calls take O(log gaps + kChunk); best_fit() skips all chunks without a gap that large.
+/// Memory comes from the heap only when there are more chunks than ever before.
+class FreeSpace {
+ public:
+  /// The range becomes idle; it must not overlap what is idle already.
+  void give(Bytes offset, Bytes size, LastUse last);
+
+  /// Whether nobody lives in [offset, offset + size).
+  [[nodiscard]] bool is_idle(Bytes offset, Bytes size) const;
+
+  /// Calls visit(const Gap&) for every gap that overlaps the range, until it returns false. Whether all did.
+  template <typename Visit>
+  bool visit(Bytes offset, Bytes size, Visit visit) const {
+    for (Place at = find(offset); exists(at) && gap(at).offset < offset + size; at = next(at)) {
+      if (gap(at).end > offset && !visit(gap(at))) return false;
+    }
+    return true;
+  }
+
+  /// Takes an idle range away.
+  void take(Bytes offset, Bytes size);
+
+  /// The offset of the smallest gap of at least `size` bytes inside [within.lower, within.upper), the lowest
+  /// of equals, among those whose last use `allowed(LastUse)` accepts; the gap's lower end.
+  template <typename Allowed>
+  std::optional<Bytes> best_fit(Bytes size, Interval within, Allowed allowed) {
+    Bytes best = 0;
+    Bytes best_room = kNoRoom;
+    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
+      Chunk& chunk = *chunks_[c];
+      if (chunk.gaps[0].offset >= within.upper) break;
+      if (chunk.largest < size) continue;
+      Bytes largest = 0;
+      for (std::size_t i = 0; i < chunk.count; ++i) {
+        const Gap& gap = chunk.gaps[i];
+        largest = std::max(largest, gap.end - gap.offset);
+        const Bytes lower = std::max(gap.offset, within.lower);
+        const Bytes room = std::min(gap.end, within.upper) - lower;
+        if (room >= size && room < best_room && allowed(gap.last)) {
+          best = lower;
+          best_room = room;
+        }
+      }
+      chunk.largest = largest;
+    }
+    return best_room == kNoRoom ? std::nullopt : std::optional(best);
+  }
+
+  [[nodiscard]] Bytes idle() const { return idle_; }  ///< bytes in all gaps
+  [[nodiscard]] std::size_t gaps() const;
+
+ private:
+  static constexpr std::size_t kChunk = 64;
+  static constexpr Bytes kNoRoom = std::numeric_limits<Bytes>::max();
+
+  struct Chunk {
+    std::size_t count = 0;
+    Bytes largest = 0;  ///< no gap here is larger; the largest may be smaller
+    std::array<Gap, kChunk> gaps;
+  };
+
+  struct Place {
+    std::size_t chunk = 0;
+    std::size_t index = 0;
+  };
+
+  [[nodiscard]] Place find(Bytes offset) const;
+  [[nodiscard]] bool exists(Place at) const { return at.chunk < chunks_.size(); }
+  [[nodiscard]] const Gap& gap(Place at) const { return chunks_[at.chunk]->gaps[at.index]; }
+  [[nodiscard]] Gap& gap(Place at) { return chunks_[at.chunk]->gaps[at.index]; }
+  [[nodiscard]] Place next(Place at) const;
+  void insert(Place at, const Gap& gap);
+  void erase(Place at);
+  void note_size(Place at);
+  void take_from(Place at, Bytes offset, Bytes end);
+  std::unique_ptr<Chunk> new_chunk();
+
+  std::vector<std::unique_ptr<Chunk>> chunks_;  ///< none is empty
+  std::vector<std::unique_ptr<Chunk>> spare_;
+  Bytes idle_ = 0;
+};
+
+}  // namespace stweaver
