@@ -175,6 +175,7 @@ void write_plan(const Plan& plan, std::ostream& out) {
        << "stream_gap " << plan.stream_gap << '\n'
        << "winner " << one_line(plan.winner) << '\n'
        << "prologue " << plan.prologue << '\n'
+       << "prologue_steps " << plan.prologue_steps << '\n'
        << "runs " << plan.runs.size() << '\n';
   for (const Run& run : plan.runs) body << run.request << ' ' << run.slot << ' ' << run.count << '\n';
   body << "slots " << plan.slots.size() << '\n';
@@ -202,6 +203,7 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.stream_gap = parser.number_field<Time>("stream_gap");
   plan.winner = parser.field("winner");
   plan.prologue = parser.number_field<std::uint32_t>("prologue");
+  plan.prologue_steps = parser.number_field<std::uint32_t>("prologue_steps");
   plan.runs.resize(parser.count_field("runs", "0 0 0\n"));
   for (Run& run : plan.runs) run = parse_run(parser);
   plan.slots.resize(parser.count_field("slots", "1 0 0 1\n"));

@@ -9,6 +9,7 @@
 //   stream_gap 0
 //   winner sweep 4
 //   prologue 6773
+//   prologue_steps 1
 //   runs 4                              then a line `request slot count` each
 //   slots 13476                         then a line `size offset stream death [varying]` each
 //   crc32c 9d2c77a1                     of every byte before this line

@@ -32,6 +32,9 @@ class JobBuilder {
     plan_.fingerprint = fingerprint_of(trace);
     plan_.alignment = options.alignment;
     plan_.prologue = options.step_only ? 0 : pattern_.prologue;
+    for (const Lifespan& step : profile.steps.spans) {
+      if (births_[static_cast<std::size_t>(step.lower)] < plan_.prologue) ++plan_.prologue_steps;
+    }
     find_representatives();
   }
 

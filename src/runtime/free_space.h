@@ -1,9 +1,11 @@
 // What is idle in an arena: the liveness structure that is asked on every grant.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>

@@ -12,9 +12,6 @@ namespace {
 // PyTorch calls such a request out of memory without looking (NativeCachingAllocator::allocate).
 constexpr Bytes kAbsurdSize = Bytes{1} << 60U;
 
-// What cudaMalloc's addresses are multiples of here; it only matters that segments do not overlap.
-constexpr Bytes kSegmentAlignment = 2 * kMiB;
-
 Bytes part_of(double fraction, Bytes size) {
   return fraction < 1 ? static_cast<Bytes>(fraction * static_cast<double>(size)) : kUnlimited;
 }
@@ -30,12 +27,22 @@ bool CachingAllocator::ByAddress::operator()(const Block* a, const Block* b) con
 }
 
 CachingAllocator::CachingAllocator(const AllocatorSettings& settings, Bytes capacity, SegmentPlacer place)
+    : CachingAllocator(settings, std::make_unique<NumberedSegments>(capacity, std::move(place))) {}
+
+CachingAllocator::CachingAllocator(const AllocatorSettings& settings, Device& device)
+    : CachingAllocator(settings, std::make_unique<DeviceSegments>(device)) {}
+
+CachingAllocator::CachingAllocator(const AllocatorSettings& settings, std::unique_ptr<SegmentSource> source)
     : settings_(settings),
-      capacity_(capacity),
-      allowed_(part_of(settings.memory_fraction, capacity)),
-      place_(std::move(place)) {
-  if (capacity < 1 || capacity > kAmpleCapacity) {
-    fail("a device of ", capacity, " bytes cannot be simulated: give 1 to ", kAmpleCapacity);
+      source_(std::move(source)),
+      allowed_(part_of(settings.memory_fraction, source_->capacity())) {
+  if (!settings.expandable_segments) return;
+  const Bytes unit = source_->page_size();
+  for (const Bytes page : {kSmallBuffer, settings.large_segment_size}) {
+    if (unit == 0 || page % unit != 0) {
+      fail("expandable segments need pages of ", page, " bytes, the device maps multiples of ", unit,
+           ": leave them off");
+    }
   }
 }
 
@@ -69,6 +76,12 @@ std::optional<Address> CachingAllocator::allocate(Bytes size, Stream stream, Poo
   statistics_.requested += size;
   statistics_.requested_peak = std::max(statistics_.requested_peak, statistics_.requested);
   return block->address;
+}
+
+std::optional<Stream> CachingAllocator::stream_of(Address address) const {
+  const auto found = in_use_.find(address);
+  if (found == in_use_.end()) return std::nullopt;
+  return found->second->stream;
 }
 
 void CachingAllocator::free(Address address) {
@@ -136,11 +149,11 @@ CachingAllocator::Block* CachingAllocator::new_block(const Wish& wish) {
 }
 
 CachingAllocator::Block* CachingAllocator::new_segment(const Wish& wish, Bytes size) {
-  if (statistics_.reserved + size > capacity_) return nullptr;
-  reserve(size);
+  const std::optional<Address> address = source_->allocate(size);
+  if (!address) return nullptr;
+  note_reserved();
   ++statistics_.segments;
-  const Address address = place_ ? place_(size) : take_addresses(size, kSegmentAlignment);
-  return make_block({.address = address, .size = size, .stream = wish.stream, .pool = &wish.pool});
+  return make_block({.address = *address, .size = size, .stream = wish.stream, .pool = &wish.pool});
 }
 
 /// (`should_split`)
@@ -185,9 +198,9 @@ Bytes CachingAllocator::page_size(const BlockPool& pool) const {
 /// Maps pages until the free block at the lowest fitting address is large enough. What was mapped before the
 /// device refused stays, as a free block. (`try_allocate_expandable_block`)
 CachingAllocator::Block* CachingAllocator::expand(const Wish& wish) {
-  if (wish.size > capacity_) return nullptr;
+  if (wish.size > source_->capacity()) return nullptr;
   Block* block = expandable_place(wish);
-  if (!block->mapped) block = map(block, std::min(block->size, wish.size));
+  if (block != nullptr && !block->mapped) block = map(block, std::min(block->size, wish.size));
   while (block != nullptr && block->size < wish.size) {
     Block* hole = block->next;  // mapped, it swallows what is free on either side
     block = map(hole, std::min(hole->size, wish.size - block->size));
@@ -214,8 +227,10 @@ CachingAllocator::Block* CachingAllocator::expandable_place(const Wish& wish) {
   }
   // Addresses for 9/8 of the device, as pages may go at the low end and be needed again at the high one.
   const Bytes page = page_size(pool);
-  const Bytes size = align_up(capacity_ + capacity_ / 8, page);
-  Block* block = make_block({.address = take_addresses(size, page),
+  const Bytes size = align_up(source_->capacity() + source_->capacity() / 8, page);
+  const std::optional<Address> addresses = source_->reserve(size, page);
+  if (!addresses) return nullptr;
+  Block* block = make_block({.address = *addresses,
                              .size = size,
                              .stream = wish.stream,
                              .pool = &pool,
@@ -227,9 +242,11 @@ CachingAllocator::Block* CachingAllocator::expandable_place(const Wish& wish) {
 /// Maps the pages under the first `size` bytes of an unmapped block, all or none, and gives the free block
 /// that they are part of then. (`map_block`)
 CachingAllocator::Block* CachingAllocator::map(Block* block, Bytes size) {
-  const Bytes mapped = align_up(size, page_size(*block->pool));
-  if (statistics_.reserved + mapped > capacity_) return nullptr;
-  reserve(mapped);
+  const Bytes page = page_size(*block->pool);
+  const Bytes mapped = align_up(size, page);
+  const bool done = source_->map(block->address, mapped, page);
+  note_reserved();
+  if (!done) return nullptr;
   UnmappedBlocks& unmapped = block->pool->unmapped;
   unmapped.erase(block);
   if (mapped < block->size) {
@@ -257,13 +274,15 @@ void CachingAllocator::unmap(Block* block) {
     block = cut(rest, static_cast<Bytes>(end - begin));
     put_into_pool(rest);
   }
+  source_->unmap(block->address, block->size);
+  note_reserved();
   block->mapped = false;
-  statistics_.reserved -= block->size;
   merge(block, block->previous);
   merge(block, block->next);
   const bool alone = block->previous == nullptr && block->next == nullptr;
   if (alone) {
-    drop_block(block);  // the reservation ends with its last page
+    source_->release(block->address);  // the reservation ends with its last page
+    drop_block(block);
   } else {
     block->pool->unmapped.insert(block);
   }
@@ -333,6 +352,7 @@ void CachingAllocator::release_pool(Pool pool) {
 }
 
 void CachingAllocator::release_cached_blocks() {
+  if (before_flush_) before_flush_();
   for (auto& [id, pools] : pools_) {
     if (id != 0 && !pools.released) continue;
     release_free_blocks(pools.large);
@@ -353,8 +373,9 @@ void CachingAllocator::release_free_blocks(BlockPool& pool) {
 }
 
 void CachingAllocator::release_segment(Block* block) {
+  if (!source_->free(block->address, block->size)) return;
+  note_reserved();
   block->pool->free.erase(block);
-  statistics_.reserved -= block->size;
   --statistics_.segments;
   drop_block(block);
 }
@@ -366,16 +387,9 @@ void CachingAllocator::put_into_pool(Block* block) {
   block->pool->free.insert(block);
 }
 
-void CachingAllocator::reserve(Bytes size) {
-  statistics_.reserved += size;
+void CachingAllocator::note_reserved() {
+  statistics_.reserved = source_->held();
   statistics_.reserved_peak = std::max(statistics_.reserved_peak, statistics_.reserved);
-}
-
-Address CachingAllocator::take_addresses(Bytes size, Bytes alignment) {
-  if (lowest_ < static_cast<Address>(size + alignment)) fail("the simulated device has run out of addresses");
-  lowest_ -= static_cast<Address>(size);
-  lowest_ -= lowest_ % static_cast<Address>(alignment);
-  return lowest_;
 }
 
 CachingAllocator::Block* CachingAllocator::make_block(const Block& content) {

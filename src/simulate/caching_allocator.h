@@ -1,5 +1,5 @@
-// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, read at torch 2.10) on numbers instead of
-// memory, with its native segments and with its expandable segments.
+// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, read at torch 2.10), with its native segments
+// and with its expandable segments, on numbers or on the memory of a device.
 //
 // Words, as there. A *segment* is what one cudaMalloc returned, or a long range of addresses reserved for
 // expansion, into which *pages* are mapped as they are needed. A segment is a row of *blocks*, each in use,
@@ -11,30 +11,32 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "simulate/allocator.h"
+#include "simulate/segments.h"
 #include "simulate/settings.h"
 
 namespace stweaver {
 
-/// 4 TiB, more than any device has: for a caller who wants no limit.
-inline constexpr Bytes kAmpleCapacity = Bytes{1} << 42U;
-
-/// Where cudaMalloc puts a segment of `size` bytes.
-using SegmentPlacer = std::function<Address(Bytes size)>;
-
 class CachingAllocator {
  public:
-  /// `capacity`: bytes the device can give, from 1 to kAmpleCapacity; settings.memory_fraction of it may be
-  /// reserved. Of two free blocks of one size the lower is taken, so the addresses of segments matter a
-  /// little: without `place`, each lies below all before it, which is how the driver mostly does it
+  /// On numbers. `capacity`: bytes the device can give, from 1 to kAmpleCapacity; settings.memory_fraction of
+  /// it may be reserved. Of two free blocks of one size the lower is taken, so the addresses of segments
+  /// matter a little: without `place`, each lies below all before it, which is how the driver mostly does it
   /// (docs/simulation.md has the evidence). Error for a capacity out of range.
   explicit CachingAllocator(const AllocatorSettings& settings, Bytes capacity = kAmpleCapacity,
                             SegmentPlacer place = {});
+
+  /// On memory: addresses are pointers into it. What the device does not take back stays in the cache. At its
+  /// end the allocator gives everything back, in use or not. `device` must outlive it. Error for expandable
+  /// segments on a device that cannot map pages of their size.
+  CachingAllocator(const AllocatorSettings& settings, Device& device);
 
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -46,6 +48,9 @@ class CachingAllocator {
   /// memory. Error for a negative size.
   std::optional<Address> allocate(Bytes size, Stream stream, Pool pool = 0);
 
+  /// The stream that an allocated block was asked for on; nothing for any other address.
+  [[nodiscard]] std::optional<Stream> stream_of(Address address) const;
+
   /// Back to the free blocks; it may be used again at once, so other streams must be done with it. 0 is
   /// ignored. Error for an address that is not allocated.
   void free(Address address);
@@ -56,6 +61,10 @@ class CachingAllocator {
 
   /// Nobody needs this pool any more (the graph is gone): its free segments may go back to the device.
   void release_pool(Pool pool);
+
+  /// `hook` is called before the cache is flushed, by empty_cache() or when memory is short: a caller that
+  /// holds blocks back until streams are done with them may wait for those and free them there.
+  void before_flush(std::function<void()> hook) { before_flush_ = std::move(hook); }
 
   [[nodiscard]] const AllocatorStatistics& statistics() const { return statistics_; }
 
@@ -105,6 +114,8 @@ class CachingAllocator {
     BlockPool& pool;
   };
 
+  CachingAllocator(const AllocatorSettings& settings, std::unique_ptr<SegmentSource> source);
+
   Block* find_free(const Wish& wish);
   static FreeBlocks::iterator least_expandable(const BlockPool& pool, FreeBlocks::iterator found);
   Block* grow(const Wish& wish);
@@ -128,18 +139,14 @@ class CachingAllocator {
   static void put_into_pool(Block* block);
   Block* make_block(const Block& content);
   void drop_block(Block* block);
-  void reserve(Bytes size);
-  Address take_addresses(Bytes size, Bytes alignment);
+  void note_reserved();
   [[nodiscard]] Bytes page_size(const BlockPool& pool) const;
 
-  static constexpr Address kAddressesEnd = Address{1} << 63U;
-
   AllocatorSettings settings_;
-  Bytes capacity_;
+  std::unique_ptr<SegmentSource> source_;
   Bytes allowed_;  ///< what the memory fraction leaves of the capacity
   AllocatorStatistics statistics_;
-  SegmentPlacer place_;
-  Address lowest_ = kAddressesEnd;  ///< of all addresses given to segments so far
+  std::function<void()> before_flush_;
   std::map<Pool, PoolPair> pools_;  // a map, because blocks point to their pools
   std::deque<Block> blocks_;        // every block ever made; those in spare_ are without use
   std::vector<Block*> spare_;

@@ -35,8 +35,6 @@ std::uint32_t checksum(std::uint32_t block, std::span<const std::byte> payload) 
 // ----------------------------------------------------------------------------------------- the writer
 
 TraceWriter::TraceWriter(ByteSink sink, const Header& header) : sink_(std::move(sink)), timed_(header.timed) {
-  sink_(std::as_bytes(std::span(kMagic)));
-  sink_(bytes_of(kVersion));
   put(static_cast<std::uint64_t>(header.device));
   put(header.timed ? 1 : 0);
   put_string(header.settings);
@@ -131,12 +129,19 @@ void TraceWriter::end_record() {
   if (payload_.size() >= kBlockSize) flush();
 }
 
+void TraceWriter::prepend(std::span<const std::byte> bytes) {
+  payload_.insert(payload_.begin(), bytes.begin(), bytes.end());
+}
+
 void TraceWriter::flush() {
   if (payload_.empty()) return;
   const std::array<std::uint32_t, 2> head = {static_cast<std::uint32_t>(payload_.size()),
-                                             checksum(block_++, payload_)};
-  const auto head_bytes = std::as_bytes(std::span(head));
-  payload_.insert(payload_.begin(), head_bytes.begin(), head_bytes.end());  // one write per block
+                                             checksum(block_, payload_)};
+  prepend(std::as_bytes(std::span(head)));
+  if (block_++ == 0) {
+    prepend(bytes_of(kVersion));
+    prepend(std::as_bytes(std::span(kMagic)));
+  }
   sink_(payload_);
   payload_.clear();
 }

@@ -33,7 +33,8 @@
 
 namespace stweaver {
 
-/// Takes all of `bytes` or throws Error.
+/// Takes all of `bytes` or throws Error. The writer hands it whole blocks, the file's start with the first; once
+/// it has thrown, the writer is of no more use.
 using ByteSink = std::function<void(std::span<const std::byte> bytes)>;
 
 /// Writes one device's trace while it happens. What the last flush() wrote survives the process.
@@ -78,6 +79,7 @@ class TraceWriter {
   std::pair<std::uint64_t, bool> class_number(const Class& wanted);
   void end_event(std::int64_t micros);
   void end_record();
+  void prepend(std::span<const std::byte> bytes);
 
   ByteSink sink_;
   bool timed_;

@@ -50,7 +50,7 @@ struct Lines {
   std::string head =
       "source a\nfingerprint 000000000000000f\nalignment 512\narena 1024\nlower_bound 1024\nstream_gap 0\n";
   std::string winner = "winner sweep 4\n";
-  std::string prologue = "prologue 1\n";
+  std::string prologue = "prologue 1\nprologue_steps 0\n";
   std::string runs = "runs 1\n0 0 1\n";
   std::string slots = "slots 1\n1024 0 0 -1\n";
 
@@ -72,6 +72,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(copy.stream_gap, plan.stream_gap);
   EXPECT_EQ(copy.winner, plan.winner);
   EXPECT_EQ(copy.prologue, plan.prologue);
+  EXPECT_EQ(copy.prologue_steps, plan.prologue_steps);
   ASSERT_EQ(copy.slots.size(), plan.slots.size());
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     EXPECT_EQ(copy.slots[i].size, plan.slots[i].size);
@@ -193,7 +194,7 @@ TEST(PlanFile, RefusesForgedNumbers) {
        {"0 0 2", "0 1 1", "0 2 0", "0 4294967295 4294967295", "0 0", "-1 0 1", "0 0 1 1"}) {
     EXPECT_THAT(with(&Lines::runs, "runs 1\n" + run + '\n'), EndsWith("; make the plan again")) << run;
   }
-  EXPECT_THAT(with(&Lines::prologue, "prologue 2\n"), HasSubstr("the prologue is longer than the plan"));
+  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\n"), HasSubstr("the prologue is longer than the plan"));
   EXPECT_THAT(with(&Lines::winner, "loser sweep 4\n"), HasSubstr("expected `winner ...`"));
   const std::string head = Lines().head;
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
