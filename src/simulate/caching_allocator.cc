@@ -230,11 +230,8 @@ CachingAllocator::Block* CachingAllocator::expandable_place(const Wish& wish) {
   const Bytes size = align_up(source_->capacity() + source_->capacity() / 8, page);
   const std::optional<Address> addresses = source_->reserve(size, page);
   if (!addresses) return nullptr;
-  Block* block = make_block({.address = *addresses,
-                             .size = size,
-                             .stream = wish.stream,
-                             .pool = &pool,
-                             .mapped = false});
+  Block* block = make_block(
+      {.address = *addresses, .size = size, .stream = wish.stream, .pool = &pool, .mapped = false});
   pool.unmapped.insert(block);
   return block;
 }

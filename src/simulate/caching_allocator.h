@@ -1,5 +1,5 @@
-// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, read at torch 2.10), with its native segments
-// and with its expandable segments, on numbers or on the memory of a device.
+// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, read at torch 2.10), with its native
+// segments and with its expandable segments, on numbers or on the memory of a device.
 //
 // Words, as there. A *segment* is what one cudaMalloc returned, or a long range of addresses reserved for
 // expansion, into which *pages* are mapped as they are needed. A segment is a row of *blocks*, each in use,
