@@ -18,6 +18,9 @@ struct AddressRange {
   Bytes size = 0;
 };
 
+/// Why [at, at + size) is not whole words of 4 bytes, as the end of a sentence; nothing when it is.
+std::string_view refuse_words(const std::byte* at, Bytes size);
+
 /// Safe to use from any thread. What can be refused returns why, as the end of a sentence that began with the
 /// call; nothing when all is well.
 class AddressBook {

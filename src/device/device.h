@@ -2,5 +2,7 @@
 // demand.
 #pragma once
 
-#include "device/host_device.h"  // IWYU pragma: export
-#include "device/model.h"        // IWYU pragma: export
+#include "device/cuda_device.h"     // IWYU pragma: export
+#include "device/failing_device.h"  // IWYU pragma: export
+#include "device/host_device.h"     // IWYU pragma: export
+#include "device/model.h"           // IWYU pragma: export

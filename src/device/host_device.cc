@@ -35,10 +35,6 @@ std::byte* map_aligned(Bytes size, int protection) {
   return aligned;
 }
 
-bool is_aligned(const std::byte* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % kWord == 0;
-}
-
 }  // namespace
 
 HostDevice::HostDevice(Bytes capacity) : capacity_(capacity), book_(kPage) {
@@ -177,8 +173,8 @@ void HostDevice::forget(DeviceEvent event) {
 
 /// Whether [at, at + size) are words that can be used: here the wrong address would end the process.
 bool HostDevice::check_words(const char* call, const std::byte* at, Bytes size) {
-  if (size < 0 || size % kWord != 0 || !is_aligned(at)) {
-    return failure_.set(call, "(", at, ", ", size, "): address and size must be multiples of 4");
+  if (const auto why = refuse_words(at, size); !why.empty()) {
+    return failure_.set(call, "(", at, ", ", size, "): ", why);
   }
   if (!book_.has_memory(at, size)) {
     return failure_.set(call, "(", at, ", ", size, "): not memory of this device");
