@@ -5,7 +5,9 @@
 
 namespace stweaver {
 
-BlockTable::BlockTable(std::size_t expected) { reserve(expected); }
+BlockTable::BlockTable(std::size_t expected) {
+  reserve(expected);
+}
 
 void BlockTable::reserve(std::size_t blocks) {
   // At most half full: chains stay short.

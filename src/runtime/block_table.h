@@ -22,6 +22,7 @@ inline constexpr RequestId kNotRecorded = 0xffffffffU;
 struct Block {
   std::uintptr_t address = 0;
   Bytes size = 0;  ///< as asked for
+  Bytes room = 0;  ///< taken from the arena: `size` rounded up to the alignment of the plan at that time
   LaneId lane = 0;
   RequestId recorded = kNotRecorded;  ///< its number in the recorder's trace
   Tick born = 0;
@@ -52,6 +53,14 @@ class BlockTable {
   template <typename Visit>
   void for_each(Visit visit) const {
     for (const Block& block : cells_) {
+      if (block.address != 0) visit(block);
+    }
+  }
+
+  /// visit(Block&) may change anything but the address.
+  template <typename Visit>
+  void change_each(Visit visit) {
+    for (Block& block : cells_) {
       if (block.address != 0) visit(block);
     }
   }

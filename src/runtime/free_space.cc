@@ -7,14 +7,13 @@ namespace stweaver {
 
 /// The last gap that begins at or below `offset`; failing that the first of all.
 FreeSpace::Place FreeSpace::find(Bytes offset) const {
-  const auto chunk = std::partition_point(chunks_.begin(), chunks_.end(), [offset](const auto& c) {
-    return c->gaps[0].offset <= offset;
-  });
+  const auto chunk = std::partition_point(chunks_.begin(), chunks_.end(),
+                                          [offset](const auto& c) { return c->gaps[0].offset <= offset; });
   if (chunk == chunks_.begin()) return {};
   const Chunk& found = **std::prev(chunk);
   const auto* const end = found.gaps.data() + found.count;
-  const auto* const gap = std::partition_point(found.gaps.data() + 1, end,
-                                               [offset](const Gap& g) { return g.offset <= offset; });
+  const auto* const gap =
+      std::partition_point(found.gaps.data() + 1, end, [offset](const Gap& g) { return g.offset <= offset; });
   return {static_cast<std::size_t>(chunk - chunks_.begin()) - 1,
           static_cast<std::size_t>(gap - found.gaps.data()) - 1};
 }
@@ -41,8 +40,7 @@ void FreeSpace::give(Bytes offset, Bytes size, LastUse last) {
   const bool is_below = gap(below).offset <= offset;
   const Place above = is_below ? next(below) : below;
   const bool joins_below = is_below && gap(below).end == offset && gap(below).last.lane == last.lane;
-  const bool joins_above =
-      exists(above) && gap(above).offset == end && gap(above).last.lane == last.lane;
+  const bool joins_above = exists(above) && gap(above).offset == end && gap(above).last.lane == last.lane;
   if (joins_above) last.freed = std::max(last.freed, gap(above).last.freed);
   if (joins_below) {
     Gap& grown = gap(below);

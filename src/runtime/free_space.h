@@ -57,6 +57,22 @@ class FreeSpace {
     return true;
   }
 
+  /// Takes the range away if it is idle and `allowed(LastUse)` accepts every piece of it. Whether it did.
+  template <typename Allowed>
+  bool take_if(Bytes offset, Bytes size, Allowed allowed) {
+    const Place at = find(offset);
+    if (exists(at) && gap(at).offset <= offset && offset + size <= gap(at).end) {
+      if (!allowed(gap(at).last)) return false;
+      idle_ -= size;
+      take_from(at, offset, offset + size);
+      return true;
+    }
+    if (!is_idle(offset, size)) return false;
+    if (!visit(offset, size, [&](const Gap& piece) { return allowed(piece.last); })) return false;
+    take(offset, size);
+    return true;
+  }
+
   /// Takes an idle range away.
   void take(Bytes offset, Bytes size);
 

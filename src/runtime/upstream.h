@@ -6,8 +6,8 @@
 
 namespace stweaver {
 
-/// Safe to call from any thread. The run time holds no lock of its own while it calls, so an upstream may call
-/// back.
+/// Safe to call from any thread. The run time holds no lock of its own while it calls, so an upstream may
+/// call back.
 class Upstream {
  public:
   Upstream() = default;

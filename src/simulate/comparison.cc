@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
-#include "simulate/planned_allocator.h"
+#include "device/device.h"
+#include "runtime/runtime.h"
+#include "simulate/caching_upstream.h"
+#include "simulate/live_allocator.h"
 
 namespace stweaver {
 namespace {
@@ -20,8 +24,8 @@ double efficiency_of(Bytes requested, Bytes reserved) {
 
 /// Error when not every request could be served: what was reserved would mean nothing.
 template <Allocator A>
-ReplayResult replay_whole(const Trace& trace, A& allocator) {
-  ReplayResult result = replay(trace, allocator);
+ReplayResult replay_whole(const Trace& trace, A& allocator, const std::vector<Time>& steps = {}) {
+  ReplayResult result = replay(trace, allocator, steps);
   if (result.ooms > 0) {
     fail(trace.name, ": asks for more memory than any device has (", kAmpleCapacity / kGiB,
          " GiB), so it cannot be simulated");
@@ -57,20 +61,24 @@ Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions&
   const Profile known = profile_of(part);
   const Synthesis synthesis = synthesize(part, known, options);
 
-  const std::vector<RequestId> births = births_before(trace);
-  std::vector<RequestId> steps;
-  for (const Lifespan& step : profile.steps.spans)
-    steps.push_back(births[static_cast<std::size_t>(step.lower)]);
-  PlannedAllocator allocator(synthesis.plan, std::move(steps), AllocatorSettings());
-  const ReplayResult result = replay_whole(trace, allocator);
+  std::vector<Time> steps;
+  for (const Lifespan& step : profile.steps.spans) steps.push_back(step.lower);
+  HostDevice device(kAmpleCapacity);
+  CachingUpstream fallback{AllocatorSettings()};
+  RuntimeAllocator runtime(device, fallback);
+  if (!runtime.adopt(std::make_shared<PlanIndex>(synthesis.plan)))
+    fail(trace.name, ": no memory for an arena of ", synthesis.plan.arena, " bytes: ", device.failure());
+  LiveAllocator allocator(runtime);
+  const ReplayResult result = replay_whole(trace, allocator, steps);
+  const RuntimeStatistics statistics = runtime.statistics();
 
   Woven woven;
   woven.reserved_peak = result.reserved_peak;
   woven.efficiency = efficiency_of(requested, result.reserved_peak);
   woven.arena = synthesis.plan.arena;
-  woven.fallback_reserved_peak = allocator.fallback_reserved_peak();
-  woven.hits = allocator.hits();
-  woven.misses = allocator.misses();
+  woven.fallback_reserved_peak = statistics.peaks.fallback_reserved;
+  woven.hits = statistics.served.hits();
+  woven.misses = statistics.served.misses();
   woven.plan_seconds = synthesis.seconds;
   woven.planned_steps = known.steps.spans.size();
   return woven;

@@ -70,17 +70,21 @@ class Replayer {
 }  // namespace replay_detail
 
 /// Serves a valid trace through a fresh allocator: first what was alive before recording, then event by
-/// event. A request goes back when its memory may be used again (life.upper). Requests are allocated in the
-/// order of their ids, so an allocator that counts knows which one it is asked for.
+/// event. A request goes back when its memory may be used again (life.upper). An allocator that wants to know
+/// of steps (begin_step()) hears of each of `steps`, the times at which they begin, ascending.
 template <Allocator A>
-ReplayResult replay(const Trace& trace, A& allocator) {
+ReplayResult replay(const Trace& trace, A& allocator, const std::vector<Time>& steps = {}) {
   replay_detail::Replayer<A> replayer(trace, allocator);
   for (RequestId id = 0; id < trace.requests.size() && trace.requests[id].life.lower == kBeforeRecording;
        ++id) {
     replayer.allocate(id, 0);
   }
   Time now = 0;
+  auto step = steps.begin();
   for (const Event& event : events_of(trace)) {
+    for (; step != steps.end() && *step == now; ++step) {
+      if constexpr (requires { allocator.begin_step(); }) allocator.begin_step();
+    }
     if (event.kind == EventKind::kAllocate) replayer.allocate(event.request, now);
     if (event.kind == EventKind::kFree) replayer.free(event.request, now);
     ++now;

@@ -6,7 +6,7 @@
 #include "simulate/caching_allocator.h"  // IWYU pragma: export
 #include "simulate/caching_upstream.h"   // IWYU pragma: export
 #include "simulate/comparison.h"         // IWYU pragma: export
-#include "simulate/planned_allocator.h"  // IWYU pragma: export
+#include "simulate/live_allocator.h"     // IWYU pragma: export
 #include "simulate/replay.h"             // IWYU pragma: export
 #include "simulate/segments.h"           // IWYU pragma: export
 #include "simulate/settings.h"           // IWYU pragma: export

@@ -1,0 +1,63 @@
+// The address range that plans govern, and the memory behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/device.h"
+#include "runtime/free_space.h"
+
+namespace stweaver {
+
+/// Far more addresses than the device has memory, reserved once; memory is mapped where a plan needs it and
+/// unmapped where nobody does, so an arena grows, shrinks and moves on while blocks stay where they are. What
+/// has memory and no tenant is in the free space.
+class Arena {
+ public:
+  explicit Arena(Device& device) : device_(&device) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  Arena(Arena&&) = delete;
+  Arena& operator=(Arena&&) = delete;
+  ~Arena();
+
+  /// Puts memory behind all of `range`; what is new is idle. False when the device has not enough, and then
+  /// nothing has changed. `range` may exceed the addresses: false, too.
+  bool map(const Interval& range);
+
+  /// Takes memory away where it is idle, except in `keep`. In whole extents: what one map() call put there.
+  void unmap_idle(const Interval& keep);
+
+  [[nodiscard]] bool contains(std::uintptr_t address) const {
+    return address - base_ < static_cast<std::uintptr_t>(addresses_);
+  }
+  [[nodiscard]] std::uintptr_t address_of(Bytes offset) const {
+    return base_ + static_cast<std::uintptr_t>(offset);
+  }
+  [[nodiscard]] Bytes offset_of(std::uintptr_t address) const { return static_cast<Bytes>(address - base_); }
+
+  [[nodiscard]] Bytes mapped() const { return mapped_; }
+  [[nodiscard]] Bytes page_size() const { return device_->page_size(); }
+
+  FreeSpace free_space;
+
+ private:
+  struct Extent {
+    Bytes offset = 0;
+    Bytes size = 0;
+  };
+
+  bool take_addresses();
+  bool map_extent(std::size_t at, Interval range);
+  void unmap_extent(std::size_t at);
+  [[nodiscard]] std::byte* pointer(Bytes offset) const;
+
+  Device* device_;
+  std::uintptr_t base_ = 0;
+  Bytes addresses_ = 0;
+  Bytes mapped_ = 0;
+  std::vector<Extent> extents_;  ///< in order of offset
+};
+
+}  // namespace stweaver

@@ -1,0 +1,163 @@
+#include "runtime/matcher.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// How far ahead a request looks for its slot: a few slots where many look alike, and farther for a slot of
+/// one size.
+constexpr std::size_t kNear = 5;
+constexpr std::size_t kFar = 256;
+/// By so much may a request's share of its slot differ from the last one's: sizes are rounded, and not all
+/// are proportional to the sequence length.
+constexpr double kSameShare = 0.01;
+
+double share_of(const Entry& entry, Bytes size) {
+  return static_cast<double>(size) / static_cast<double>(entry.size);
+}
+
+/// Where the search for an entry ends: the prologue does not reach into the step.
+std::size_t part_end(const PlannedStream& stream, std::size_t from) {
+  return from < stream.prologue ? stream.prologue : stream.entries.size();
+}
+
+/// The entry behind this one; the step's last is followed by its first.
+std::size_t behind(const PlannedStream& stream, std::size_t entry) {
+  return entry + 1 < stream.entries.size() ? entry + 1 : stream.prologue;
+}
+
+}  // namespace
+
+Matcher::Matcher(std::shared_ptr<const PlanIndex> index)
+    : index_(std::move(index)), cursors_(index_->streams().size()) {
+  stream_of_lane_.reserve(64);
+}
+
+void Matcher::begin_step() {
+  const bool repeats = ++steps_begun_ > index_->plan().prologue_steps;
+  for (std::size_t s = 0; s < cursors_.size(); ++s) {
+    Cursor& cursor = cursors_[s];
+    // A stream that is nothing like what it was taken for is somebody else.
+    if (cursor.lost > cursor.matched && cursor.lane != kNobody) {
+      stream_of_lane_[cursor.lane] = kNowhere;
+      cursor.lane = kNobody;
+    }
+    cursor.matched = cursor.lost = 0;
+    const std::size_t begin = index_->streams()[s].prologue;
+    if (!repeats || cursor.next == begin) continue;
+    cursor.otherwise = std::exchange(cursor.next, begin);
+  }
+}
+
+std::optional<std::uint32_t> Matcher::match(LaneId lane, Stream stream, Bytes size, Pool pool) {
+  const Wish wish = {size, pool};
+  const std::optional<std::size_t> planned = stream_of(lane, stream, wish);
+  if (!planned) return std::nullopt;
+  Cursor& cursor = cursors_[*planned];
+  const PlannedStream& slots = index_->streams()[*planned];
+  cursor.trail.add(size, index_->plan().alignment);
+  const std::size_t entry = find_entry(slots, cursor, wish);
+  if (entry == kNowhere) {
+    ++cursor.lost;
+    return std::nullopt;
+  }
+  ++cursor.matched;
+  return slots.entries[entry].slot;
+}
+
+/// The stream of the plan that a lane's requests follow. Handles differ from process to process, so a stream
+/// that is not known by its handle takes the place of one that nobody has taken and whose turn it could be.
+std::optional<std::size_t> Matcher::stream_of(LaneId lane, Stream stream, const Wish& wish) {
+  if (lane >= stream_of_lane_.size()) stream_of_lane_.resize(lane + 1, kNowhere);
+  std::size_t& known = stream_of_lane_[lane];
+  if (known != kNowhere) return known;
+  const std::optional<std::size_t> found = find_stream(stream, wish);
+  if (found) {
+    known = *found;
+    cursors_[known].lane = lane;
+  }
+  return found;
+}
+
+std::optional<std::size_t> Matcher::find_stream(Stream stream, const Wish& wish) const {
+  std::optional<std::size_t> found;
+  for (std::size_t s = 0; s < cursors_.size(); ++s) {
+    if (cursors_[s].lane != kNobody) continue;
+    const PlannedStream& slots = index_->streams()[s];
+    if (slots.stream == stream) return s;
+    // The default stream is the default stream in every process.
+    if (found || slots.stream == 0 || stream == 0) continue;
+    if (find_near(slots, cursors_[s], cursors_[s].next, 1, wish, true) != kNowhere) found = s;
+  }
+  return found;
+}
+
+/// Whether the request looks like the one the slot was made for. It may still be too large for it.
+bool Matcher::alike(const Entry& entry, const Cursor& cursor, const Wish& wish) const {
+  if (wish.pool != 0 && entry.planned) return false;
+  if (entry.likeness == Likeness::kShare)
+    return std::abs(share_of(entry, wish.size) - cursor.share) <= kSameShare * cursor.share;
+  return wish.size <= entry.size && entry.size - wish.size < index_->plan().alignment;
+}
+
+/// The entry that the request stands for, kNowhere when there is none; moves the cursor on.
+std::size_t Matcher::find_entry(const PlannedStream& stream, Cursor& cursor, const Wish& wish) const {
+  if (cursor.next >= stream.entries.size()) return kNowhere;  // no step repeats
+  const auto go_on_behind = [&](std::size_t entry) {
+    cursor.next = behind(stream, entry);
+    cursor.otherwise = kNowhere;
+    return entry;
+  };
+  const auto guess = [&](std::size_t entry) {
+    cursor.otherwise = behind(stream, entry);
+    return entry;
+  };
+
+  const Entry& next = stream.entries[cursor.next];
+  if (next.likeness == Likeness::kOrder || alike(next, cursor, wish)) return go_on_behind(cursor.next);
+  if (cursor.otherwise != kNowhere) {
+    const std::size_t found = find_near(stream, cursor, cursor.otherwise, kNear, wish, true);
+    if (found != kNowhere) return go_on_behind(found);
+  }
+  const std::size_t anchor = find_anchor(stream, cursor);
+  if (anchor != kNowhere && !(wish.pool != 0 && stream.entries[anchor].planned)) return go_on_behind(anchor);
+  std::size_t found = find_near(stream, cursor, cursor.next, kNear, wish, true);
+  if (found != kNowhere) return guess(found);
+  if (next.likeness == Likeness::kShare && wish.pool == 0) {
+    cursor.share = share_of(next, wish.size);  // a micro-batch of another length begins
+    return go_on_behind(cursor.next);
+  }
+  found = find_near(stream, cursor, cursor.next, kFar, wish, false);
+  return found == kNowhere ? kNowhere : guess(found);
+}
+
+/// The first of the `reach` entries from `from` on that the request is like; of those of one size only unless
+/// `any` will do.
+std::size_t Matcher::find_near(const PlannedStream& stream, const Cursor& cursor, std::size_t from,
+                               std::size_t reach, const Wish& wish, bool any) const {
+  const std::size_t end = std::min(part_end(stream, from), from + reach);
+  for (std::size_t i = from; i < end; ++i) {
+    const Entry& entry = stream.entries[i];
+    if ((any || entry.likeness != Likeness::kShare) && alike(entry, cursor, wish)) return i;
+  }
+  return kNowhere;
+}
+
+/// The entry at which the last sizes end; if the plan has them several times, the nearest ahead.
+std::size_t Matcher::find_anchor(const PlannedStream& stream, const Cursor& cursor) const {
+  const std::optional<std::uint64_t> hash = cursor.trail.hash();
+  if (!hash) return kNowhere;
+  const auto less = [](const PlannedStream::Anchor& anchor, std::uint64_t h) { return anchor.hash < h; };
+  auto at = std::lower_bound(stream.anchors.begin(), stream.anchors.end(), *hash, less);
+  std::size_t first = kNowhere;
+  for (; at != stream.anchors.end() && at->hash == *hash; ++at) {
+    if (at->entry >= cursor.next) return at->entry;
+    if (first == kNowhere && at->entry >= stream.prologue) first = at->entry;
+  }
+  return first;
+}
+
+}  // namespace stweaver

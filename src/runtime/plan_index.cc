@@ -1,0 +1,111 @@
+#include "runtime/plan_index.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// Ranges that do not touch, by lower end.
+class RangeSet {
+ public:
+  void add(Interval range) {
+    auto at = ranges_.upper_bound(range.lower);
+    if (at != ranges_.begin() && std::prev(at)->second >= range.lower) --at;
+    while (at != ranges_.end() && at->first <= range.upper) {
+      range.lower = std::min(range.lower, at->first);
+      range.upper = std::max(range.upper, at->second);
+      at = ranges_.erase(at);
+    }
+    ranges_.emplace(range.lower, range.upper);
+  }
+
+  [[nodiscard]] bool overlaps(const Interval& range) const {
+    const auto after = ranges_.lower_bound(range.upper);
+    return after != ranges_.begin() && std::prev(after)->second > range.lower;
+  }
+
+ private:
+  std::map<Bytes, Bytes> ranges_;
+};
+
+Likeness likeness_of(const Slot& slot) {
+  if (!slot.varying) return Likeness::kSize;
+  return slot.offset == kUnplanned ? Likeness::kOrder : Likeness::kShare;
+}
+
+}  // namespace
+
+PlanIndex::PlanIndex(Plan plan) : plan_(std::move(plan)), hands_over_(plan_.slots.size(), false) {
+  sort_by_stream();
+  for (PlannedStream& stream : streams_) find_anchors(stream);
+  find_hand_overs();
+  count_alive();
+}
+
+void PlanIndex::sort_by_stream() {
+  std::map<Stream, std::size_t> number;
+  for (std::uint32_t i = 0; i < plan_.slots.size(); ++i) {
+    const Slot& slot = plan_.slots[i];
+    const auto [found, is_new] = number.emplace(slot.stream, streams_.size());
+    if (is_new) streams_.push_back({.stream = slot.stream, .entries = {}, .anchors = {}});
+    PlannedStream& stream = streams_[found->second];
+    if (i < plan_.prologue) ++stream.prologue;
+    stream.entries.push_back(
+        {.size = slot.size, .slot = i, .likeness = likeness_of(slot), .planned = slot.offset != kUnplanned});
+  }
+}
+
+void PlanIndex::find_anchors(PlannedStream& stream) const {
+  SizeTrail trail;
+  for (std::uint32_t i = 0; i < stream.entries.size(); ++i) {
+    if (stream.entries[i].likeness != Likeness::kSize) {
+      trail.clear();  // whose sizes cannot be told
+      continue;
+    }
+    trail.add(stream.entries[i].size, plan_.alignment);
+    if (const auto hash = trail.hash()) stream.anchors.push_back({*hash, i});
+  }
+  std::sort(stream.anchors.begin(), stream.anchors.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.hash, a.entry) < std::pair(b.hash, b.entry);
+  });
+}
+
+void PlanIndex::find_hand_overs() {
+  if (streams_.size() < 2) return;
+  std::map<Stream, RangeSet> used;
+  const auto range_of = [](const Slot& slot) { return Interval{slot.offset, slot.offset + slot.size}; };
+  for (const Slot& slot : plan_.slots) {
+    if (slot.offset != kUnplanned) used[slot.stream].add(range_of(slot));
+  }
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    const Slot& slot = plan_.slots[i];
+    hands_over_[i] =
+        slot.offset != kUnplanned && std::any_of(used.begin(), used.end(), [&](const auto& other) {
+          return other.first != slot.stream && other.second.overlaps(range_of(slot));
+        });
+  }
+}
+
+/// Counts over the prologue and two rounds of the step, since lives reach into the next step.
+void PlanIndex::count_alive() {
+  const std::size_t step = plan_.slots.size() - plan_.prologue;
+  std::vector<std::ptrdiff_t> change(plan_.slots.size() + step + 1, 0);
+  const auto add = [&](std::size_t birth, Time death) {
+    ++change[birth];
+    if (death < static_cast<Time>(change.size())) --change[static_cast<std::size_t>(death)];
+  };
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    const Time death = plan_.slots[i].death;
+    add(i, death);
+    if (i >= plan_.prologue && death != kForever) add(i + step, death + static_cast<Time>(step));
+  }
+  std::ptrdiff_t alive = 0;
+  for (const std::ptrdiff_t difference : change) {
+    alive += difference;
+    most_alive_ = std::max(most_alive_, static_cast<std::size_t>(alive));
+  }
+}
+
+}  // namespace stweaver

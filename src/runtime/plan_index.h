@@ -1,0 +1,104 @@
+// A plan made ready to be followed: what the run time looks up, worked out before the job needs it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/static_plan.h"
+
+namespace stweaver {
+
+/// How a request is recognized as the one that a slot was made for.
+enum class Likeness : std::uint8_t {
+  kSize,   ///< the same size
+  kShare,  ///< sizes of the step grow together: the same share of the slot's size as the requests before it
+  kOrder,  ///< sizes that move on their own (experts): any size, in its turn
+};
+
+/// One slot in the order of its stream.
+struct Entry {
+  Bytes size = 0;
+  std::uint32_t slot = 0;
+  Likeness likeness = Likeness::kSize;
+  bool planned = false;  ///< has a place in the arena
+};
+
+/// The slots of one stream, in order: those of the prologue, then those of the step that repeats.
+struct PlannedStream {
+  Stream stream = 0;  ///< its handle when it was recorded; another process has others
+  std::vector<Entry> entries;
+  std::size_t prologue = 0;  ///< entries before the step
+
+  /// A place in the order, and a hash of the kAnchor sizes up to and with it.
+  struct Anchor {
+    std::uint64_t hash = 0;
+    std::uint32_t entry = 0;
+  };
+  std::vector<Anchor> anchors;  ///< ordered by hash, then by entry
+};
+
+/// So many sizes in a row say where in the step the job is, unless the step repeats them.
+inline constexpr std::size_t kAnchor = 8;
+
+/// A hash of the last kAnchor sizes, kept up to date size by size.
+class SizeTrail {
+ public:
+  void add(Bytes size, Bytes alignment) {
+    const std::uint64_t token = mix_hash(1, static_cast<std::uint64_t>(align_up(size, alignment)));
+    hash_ = hash_ * kBase + token - tokens_[next_] * kTop;
+    tokens_[next_] = token;
+    next_ = (next_ + 1) % kAnchor;
+    ++count_;
+  }
+
+  /// Nothing before there are enough sizes.
+  [[nodiscard]] std::optional<std::uint64_t> hash() const {
+    return count_ < kAnchor ? std::nullopt : std::optional(hash_);
+  }
+
+  void clear() { *this = {}; }
+
+ private:
+  static constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15ULL;
+  /// kBase to the power of kAnchor: the weight of the size that drops out.
+  static constexpr std::uint64_t kTop = [] {
+    std::uint64_t top = 1;
+    for (std::size_t i = 0; i < kAnchor; ++i) top *= kBase;
+    return top;
+  }();
+
+  std::array<std::uint64_t, kAnchor> tokens_ = {};
+  std::uint64_t hash_ = 0;
+  std::size_t next_ = 0;
+  std::size_t count_ = 0;
+};
+
+/// Immutable; many threads may read it.
+class PlanIndex {
+ public:
+  explicit PlanIndex(Plan plan);
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
+  /// Whether a slot of another stream has bytes in common with this one.
+  [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
+  /// The most slots that live at one time, so that tables can be made large enough.
+  [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+
+ private:
+  void sort_by_stream();
+  void find_anchors(PlannedStream& stream) const;
+  void find_hand_overs();
+  void count_alive();
+
+  Plan plan_;
+  std::vector<PlannedStream> streams_;
+  std::vector<bool> hands_over_;
+  std::size_t most_alive_ = 0;
+};
+
+}  // namespace stweaver

@@ -1,0 +1,428 @@
+#include "runtime/runtime_allocator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// Idle memory of the fallback goes back at a step boundary if the step did without the fallback, or if it is
+/// more than this share of the arena: giving back costs a synchronization, and so does asking again.
+constexpr Bytes kWorthReleasing = 64;
+
+std::uintptr_t number_of(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory);
+}
+
+void* pointer_to(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): device addresses are numbers
+}
+
+}  // namespace
+
+RuntimeAllocator::RuntimeAllocator(Device& device, Upstream& upstream)
+    : device_(device), upstream_(upstream), arena_(device), order_(device) {}
+
+RuntimeAllocator::~RuntimeAllocator() {
+  for (const Waiting& waiting : waiting_) {
+    for (const DeviceEvent event : waiting.events) {
+      if (event != kNoEvent) device_.forget(event);
+    }
+  }
+}
+
+// ---- allocate ----
+
+void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
+  if (size <= 0) return nullptr;
+  Miss why = Miss::kNoPlan;
+  if (void* const memory = allocate_in_arena(size, stream, pool, why)) return memory;
+  return allocate_upstream(size, stream, pool, why);
+}
+
+void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why) {
+  const std::scoped_lock lock(mutex_);
+  ++now_;
+  if (!matcher_ || size > plan().arena) {
+    if (matcher_) why = Miss::kTooLarge;
+    return nullptr;
+  }
+  order_.advance(now_);
+  if (!waiting_.empty()) release_passed();
+  const Wish wish = {size, align_up(size, plan().alignment), stream, order_.lane_of(stream), pool};
+  const std::optional<Grant> grant = find_place(wish, why);
+  if (!grant) return nullptr;
+  const Block block = {.address = arena_.address_of(grant->offset),
+                       .size = size,
+                       .room = wish.room,
+                       .lane = wish.lane,
+                       .source = grant->source,
+                       .hands_over = grant->hands_over};
+  add_block(block, stream, pool);
+  count_served(block, why);
+  return pointer_to(block.address);
+}
+
+/// Where in the arena the request goes; nothing when it is the fallback's. One of a private pool is the
+/// fallback's anyway, but takes its turn among the slots.
+std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& wish, Miss& why) {
+  why = Miss::kUnknown;
+  if (wish.lane == kNobody) return std::nullopt;
+  const std::optional<std::uint32_t> number = matcher_->match(wish.lane, wish.stream, wish.size, wish.pool);
+  if (wish.pool != 0) {
+    why = Miss::kPool;
+    return std::nullopt;
+  }
+  if (number) {
+    const Slot& slot = plan().slots[*number];
+    if (slot.offset == kUnplanned) {
+      why = Miss::kDynamic;
+    } else if (wish.room > slot.size) {
+      why = Miss::kTooLarge;
+    } else if (take(base_ + slot.offset, wish)) {
+      return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(*number)};
+    } else {
+      why = Miss::kOccupied;
+    }
+  }
+  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+  const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, plan_range(), no_wait);
+  if (!gap) return std::nullopt;
+  arena_.free_space.take(*gap, wish.room);
+  return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
+}
+
+/// Takes a planned place if nobody lives there and the lane can be made to come after who lived there last.
+bool RuntimeAllocator::take(Bytes offset, const Wish& wish) {
+  const auto in_order = [&](const LastUse& last) { return order_.order(wish.lane, last, now_); };
+  if (arena_.free_space.take_if(offset, wish.room, in_order)) return true;
+  if (waiting_.empty() || !settle_overlapping(offset, wish)) return false;
+  return arena_.free_space.take_if(offset, wish.room, in_order);
+}
+
+/// Releases freed blocks in the way of a request although other streams still use them: the block's own
+/// stream and the request's wait for those. Whether there was one.
+bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
+  bool any = false;
+  for (std::size_t i = 0; i < waiting_.size();) {
+    const Waiting& waiting = waiting_[i];
+    const bool in_the_way =
+        overlaps({waiting.offset, waiting.offset + waiting.size}, {offset, offset + wish.room});
+    const bool settled =
+        in_the_way && std::all_of(waiting.events.begin(), waiting.events.end(), [&](DeviceEvent event) {
+          return event == kNoEvent ||
+                 (device_.wait(order_.stream_of(waiting.lane), event) && device_.wait(wish.stream, event));
+        });
+    if (!settled) {
+      ++i;
+      continue;
+    }
+    release(waiting);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    any = true;
+  }
+  return any;
+}
+
+void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why) {
+  void* memory = upstream_.allocate(size, stream, pool);
+  if (memory == nullptr) memory = reclaim_and_allocate(size, stream, pool);
+  const Bytes reserved = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  note_fallback(reserved);
+  if (memory == nullptr) {
+    ++statistics_.ooms;
+    if (recorder_) recorder_->out_of_memory(size, device_.memory().free);
+    return nullptr;
+  }
+  const Block block = {.address = number_of(memory),
+                       .size = size,
+                       .lane = order_.lane_of(stream),
+                       .source = Source::kFallback};
+  add_block(block, stream, pool);
+  count_served(block, why);
+  return memory;
+}
+
+/// The fallback has nothing left: it gets what is idle in the arena, and the plan has holes until the next
+/// step boundary.
+void* RuntimeAllocator::reclaim_and_allocate(Bytes size, Stream stream, Pool pool) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!device_.synchronize()) return nullptr;
+    release_passed();
+    const Bytes before = arena_.mapped();
+    arena_.unmap_idle({});
+    if (arena_.mapped() == before) return nullptr;
+    has_holes_ = true;
+    ++statistics_.reclaims;
+    note_reserved();
+  }
+  upstream_.empty_cache();
+  return upstream_.allocate(size, stream, pool);
+}
+
+void RuntimeAllocator::add_block(Block block, Stream stream, Pool pool) {
+  block.born = now_;
+  if (recorder_) block.recorded = recorder_->allocate(block.size, stream, pool);
+  blocks_.insert(block);
+  count_living(block, 1);
+}
+
+// ---- free ----
+
+void RuntimeAllocator::free(void* memory) {
+  if (memory == nullptr) return;
+  std::unique_lock lock(mutex_);
+  ++now_;
+  order_.advance(now_);
+  Block* const found = blocks_.find(number_of(memory));
+  if (found == nullptr) {
+    const bool ours = arena_.contains(number_of(memory));
+    lock.unlock();
+    if (ours) fail("no block begins at ", memory, " in the arena: freed twice, or not the start of a block");
+    return upstream_.free(memory);
+  }
+  const Block block = *found;
+  blocks_.erase(found);
+  count_living(block, -1);
+  if (block.source != Source::kFallback) return free_in_arena(block);
+  if (recorder_ && block.recorded != kNotRecorded) recorder_->free(block.recorded);
+  lock.unlock();
+  upstream_.free(memory);
+}
+
+void RuntimeAllocator::free_in_arena(const Block& block) {
+  const Waiting waiting =
+      block.shared ? waiting_of(block)
+                   : Waiting{arena_.offset_of(block.address), block.room, block.lane, block.recorded, {}};
+  if (waiting.events.front() != kNoEvent) {
+    if (recorder_ && block.recorded != kNotRecorded) recorder_->drop(block.recorded);
+    waiting_.push_back(waiting);
+  } else {
+    release(waiting);
+  }
+  if (block.hands_over) order_.hand_over(block.lane, now_);
+}
+
+/// A freed block and the events of the streams that it was recorded for. What cannot be an event is waited
+/// for otherwise, so that the block may be reused after the events alone.
+RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const Block& block) {
+  Waiting waiting = {arena_.offset_of(block.address), block.room, block.lane, block.recorded, {}};
+  std::size_t events = 0;
+  bool is_still = false;
+  for (const Shared& use : shared_) {
+    if (use.address != block.address || is_still) continue;
+    const DeviceEvent event = use.lane == kNobody ? kNoEvent : device_.record(order_.stream_of(use.lane));
+    if (event == kNoEvent) {
+      is_still = device_.synchronize();
+    } else if (events < Waiting::kMostEvents) {
+      waiting.events[events++] = event;
+    } else {
+      if (!device_.wait(order_.stream_of(block.lane), event)) device_.synchronize();
+      device_.forget(event);
+    }
+  }
+  std::erase_if(shared_, [&](const Shared& use) { return use.address == block.address; });
+  return waiting;
+}
+
+/// In the order of their frees, as far as the other streams have got.
+void RuntimeAllocator::release_passed() {
+  std::size_t passed = 0;
+  while (passed < waiting_.size() &&
+         std::all_of(waiting_[passed].events.begin(), waiting_[passed].events.end(),
+                     [&](DeviceEvent event) { return event == kNoEvent || device_.passed(event); })) {
+    release(waiting_[passed++]);
+  }
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(passed));
+}
+
+void RuntimeAllocator::release(const Waiting& waiting) {
+  for (const DeviceEvent event : waiting.events) {
+    if (event != kNoEvent) device_.forget(event);
+  }
+  if (recorder_ && waiting.recorded != kNotRecorded) recorder_->free(waiting.recorded);
+  arena_.free_space.give(waiting.offset, waiting.size, {waiting.lane, now_});
+  statistics_.allocated -= waiting.size;
+}
+
+void RuntimeAllocator::record_stream(void* memory, Stream stream) {
+  std::unique_lock lock(mutex_);
+  Block* const block = blocks_.find(number_of(memory));
+  if (block == nullptr || block->source == Source::kFallback) {
+    const bool ours = arena_.contains(number_of(memory));
+    lock.unlock();
+    if (ours) fail("no block begins at ", memory, " in the arena, so it cannot be used on another stream");
+    return upstream_.record_stream(memory, stream);
+  }
+  const LaneId lane = order_.lane_of(stream);
+  if (lane == block->lane) return;
+  const bool known = std::any_of(shared_.begin(), shared_.end(), [&](const Shared& use) {
+    return use.address == block->address && use.lane == lane;
+  });
+  if (!known) shared_.push_back({block->address, lane});
+  block->shared = true;
+}
+
+// ---- steps and plans ----
+
+void RuntimeAllocator::begin_step() {
+  const Bytes reserved = upstream_.reserved();
+  const Bytes idle = reserved - upstream_.allocated();
+  bool release_fallback = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    end_step();
+    note_fallback(reserved);
+    if (!matcher_) return;
+    release_passed();
+    matcher_->begin_step();
+    if (has_holes_) has_holes_ = !arena_.map(plan_range());
+    note_reserved();
+    const bool quiet = statistics_.last_step.served.misses() == 0;
+    release_fallback = idle > (quiet ? 0 : plan().arena / kWorthReleasing);
+  }
+  if (!release_fallback) return;
+  upstream_.empty_cache();
+  const Bytes left = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  note_fallback(left);
+}
+
+void RuntimeAllocator::end_step() {
+  step_before_began_ = std::exchange(step_began_, now_);
+  statistics_.last_step = std::exchange(statistics_.step, {});
+  statistics_.step.peaks.requested = statistics_.requested;
+  ++statistics_.steps;
+  if (recorder_) recorder_->mark(text("step ", statistics_.steps));
+}
+
+bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
+  upstream_.empty_cache();  // its idle memory is about to be the arena's
+  const Bytes reserved = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  const Interval before = plan_range();
+  const Bytes base = base_for(plan->plan().arena);
+  const Interval range = {base, base + plan->plan().arena};
+  release_passed();
+  arena_.unmap_idle(range);
+  const bool mapped = arena_.map(range);
+  if (mapped) {
+    base_ = base;
+    has_holes_ = false;
+    blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
+    order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
+    matcher_.emplace(std::move(plan));
+    ++statistics_.plans;
+  } else {
+    has_holes_ = !arena_.map(before);
+  }
+  note_fallback(reserved);
+  return mapped;
+}
+
+void RuntimeAllocator::drop_plan() {
+  const std::scoped_lock lock(mutex_);
+  matcher_.reset();
+  release_passed();
+  arena_.unmap_idle({});
+  note_reserved();
+}
+
+void RuntimeAllocator::empty_cache() {
+  upstream_.empty_cache();
+  const Bytes reserved = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  release_passed();
+  arena_.unmap_idle(plan_range());
+  note_fallback(reserved);
+}
+
+bool RuntimeAllocator::follows_plan() const {
+  const std::scoped_lock lock(mutex_);
+  return matcher_.has_value();
+}
+
+Interval RuntimeAllocator::plan_range() const {
+  return matcher_ ? Interval{base_, base_ + plan().arena} : Interval{};
+}
+
+/// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
+/// step: such a block may stay for ever.
+Bytes RuntimeAllocator::base_for(Bytes size) const {
+  std::vector<Interval> old;
+  blocks_.for_each([&](const Block& block) {
+    if (block.source == Source::kFallback || block.born >= step_before_began_) return;
+    const Bytes offset = arena_.offset_of(block.address);
+    old.push_back({offset, offset + block.room});
+  });
+  std::sort(old.begin(), old.end(), [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
+  Bytes base = 0;
+  for (const Interval& block : old) {
+    if (overlaps(block, {base, base + size})) base = align_up(block.upper, arena_.page_size());
+  }
+  return base;
+}
+
+void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {
+  const std::scoped_lock lock(mutex_);
+  recorder_ = std::move(recorder);
+  blocks_.change_each([&](Block& block) {
+    const Stream stream = block.lane == kNobody ? 0 : order_.stream_of(block.lane);
+    block.recorded = recorder_ ? recorder_->add_before(block.size, stream, 0) : kNotRecorded;
+  });
+  for (Waiting& waiting : waiting_) waiting.recorded = kNotRecorded;
+  if (recorder_) recorder_->reserve(statistics_.reserved());
+}
+
+// ---- statistics ----
+
+RuntimeStatistics RuntimeAllocator::statistics() const {
+  const std::scoped_lock lock(mutex_);
+  RuntimeStatistics all = statistics_;
+  all.blocks = static_cast<std::int64_t>(blocks_.size());
+  all.waits = order_.waits();
+  all.events = order_.events();
+  return all;
+}
+
+void RuntimeAllocator::note_fallback(Bytes reserved) {
+  statistics_.fallback_reserved = reserved;
+  note_reserved();
+}
+
+void RuntimeAllocator::note_reserved() {
+  const Bytes before = statistics_.reserved();
+  statistics_.arena = arena_.mapped();
+  for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks}) {
+    peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
+    peaks->fallback_reserved = std::max(peaks->fallback_reserved, statistics_.fallback_reserved);
+  }
+  if (recorder_ && statistics_.reserved() != before) recorder_->reserve(statistics_.reserved());
+}
+
+/// Adds a block to what lives, or takes it away (sign -1). What is freed in the arena counts as allocated
+/// until release().
+void RuntimeAllocator::count_living(const Block& block, int sign) {
+  const Bytes size = sign * block.size;
+  statistics_.requested += size;
+  if (block.source == Source::kPlanned) statistics_.planned += size;
+  if (block.source == Source::kReused) statistics_.reused += size;
+  if (block.source == Source::kFallback) statistics_.fallback += size;
+  if (sign < 0) return;
+  statistics_.allocated += block.room;
+  for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks})
+    peaks->requested = std::max(peaks->requested, statistics_.requested);
+}
+
+void RuntimeAllocator::count_served(const Block& block, Miss why) {
+  for (Served* const served : {&statistics_.served, &statistics_.step.served}) {
+    if (block.source == Source::kPlanned) ++served->planned;
+    if (block.source == Source::kReused) ++served->reused;
+    if (block.source == Source::kFallback) ++served->missed[static_cast<std::size_t>(why)];
+  }
+  if (block.source == Source::kFallback) statistics_.step.missed_bytes += block.size;
+}
+
+}  // namespace stweaver

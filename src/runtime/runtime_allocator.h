@@ -1,0 +1,150 @@
+// The Runtime Allocator of one device: serves a live job's requests from a plan.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/arena.h"
+#include "runtime/block_table.h"
+#include "runtime/matcher.h"
+#include "runtime/recorder.h"
+#include "runtime/statistics.h"
+#include "runtime/stream_order.h"
+#include "runtime/upstream.h"
+
+namespace stweaver {
+
+/// Serves each request
+/// 1. at the place that the plan has for it, if nobody lives there;
+/// 2. else in the smallest gap of the arena that is idle just now and needs no wait for another stream;
+/// 3. else from the upstream allocator.
+///
+/// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,
+/// whatever the plan says and whatever the job does. Memory that one stream freed goes to another only behind
+/// an event wait; a block that other streams were recorded for is idle once they are done, or once whoever
+/// needs its place waits for them.
+///
+/// Safe to call from any thread; one lock per allocator, which is not held while upstream is called. Once the
+/// tables have grown to the size of the job, a request served from the arena does not touch the heap.
+class RuntimeAllocator {
+ public:
+  /// Both must outlive this. Ends only when no block is in use: what lives in the arena loses its memory.
+  RuntimeAllocator(Device& device, Upstream& upstream);
+  RuntimeAllocator(const RuntimeAllocator&) = delete;
+  RuntimeAllocator& operator=(const RuntimeAllocator&) = delete;
+  RuntimeAllocator(RuntimeAllocator&&) = delete;
+  RuntimeAllocator& operator=(RuntimeAllocator&&) = delete;
+  ~RuntimeAllocator();
+
+  /// A block of `size` bytes for use on `stream`; nullptr for size <= 0 and when out of memory, after all
+  /// that is idle was given back. `pool` is 0 but for requests of CUDA graphs and MemPools, which are
+  /// upstream's.
+  void* allocate(Bytes size, Stream stream = 0, Pool pool = 0);
+
+  /// Takes a block back; nullptr is ignored. What this did not allocate goes to upstream, which knows it or
+  /// throws. Error for an address in the arena where no block begins: a double free, or not the block's
+  /// start.
+  void free(void* memory);
+
+  /// The block is used on `stream` too. Error as free().
+  void record_stream(void* memory, Stream stream);
+
+  /// A step begins: the matcher starts at the plan's step, and idle memory of the fallback that the last step
+  /// did not need goes back to the device.
+  void begin_step();
+
+  /// Follows this plan from now on, beginning with its prologue if it has one and else with its step; to be
+  /// called before the job's first request or at a step boundary. Blocks that live stay where they are; the
+  /// new plan's range lies where no block is that has outlived a step. False when the device has not the
+  /// memory, or cannot map any: then all is as before.
+  bool adopt(std::shared_ptr<const PlanIndex> plan);
+
+  /// Follows no plan from now on. What is idle in the arena goes back to the device.
+  void drop_plan();
+
+  /// Gives back all that nobody uses and that no plan is going to: upstream's cache, and arena beyond the
+  /// plan.
+  void empty_cache();
+
+  /// Writes every request down from now on, blocks that live first. nullptr: no more.
+  void record(std::shared_ptr<Recorder> recorder);
+
+  [[nodiscard]] bool follows_plan() const;
+  [[nodiscard]] RuntimeStatistics statistics() const;
+
+ private:
+  /// A freed block that other streams may still use.
+  struct Waiting {
+    static constexpr std::size_t kMostEvents = 4;
+    Bytes offset = 0;
+    Bytes size = 0;  ///< as taken from the arena
+    LaneId lane = 0;
+    RequestId recorded = kNotRecorded;
+    std::array<DeviceEvent, kMostEvents> events = {};  ///< kNoEvent behind the last
+  };
+
+  struct Shared {
+    std::uintptr_t address = 0;
+    LaneId lane = 0;
+  };
+
+  struct Wish {
+    Bytes size = 0;  ///< as asked for
+    Bytes room = 0;  ///< that rounded up to the plan's alignment
+    Stream stream = 0;
+    LaneId lane = kNobody;
+    Pool pool = 0;
+  };
+
+  struct Grant {
+    Source source = Source::kPlanned;
+    Bytes offset = 0;
+    bool hands_over = false;
+  };
+
+  [[nodiscard]] const Plan& plan() const { return matcher_->index().plan(); }
+  [[nodiscard]] Interval plan_range() const;
+
+  void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why);
+  std::optional<Grant> find_place(const Wish& wish, Miss& why);
+  bool take(Bytes offset, const Wish& wish);
+  bool settle_overlapping(Bytes offset, const Wish& wish);
+  void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
+  void* reclaim_and_allocate(Bytes size, Stream stream, Pool pool);
+
+  void add_block(Block block, Stream stream, Pool pool);
+  void free_in_arena(const Block& block);
+  Waiting waiting_of(const Block& block);
+  void release_passed();
+  void release(const Waiting& waiting);
+
+  [[nodiscard]] Bytes base_for(Bytes size) const;
+  void end_step();
+  void note_fallback(Bytes reserved);
+  void note_reserved();
+  void count_living(const Block& block, int sign);
+  void count_served(const Block& block, Miss why);
+
+  mutable std::mutex mutex_;
+  Device& device_;
+  Upstream& upstream_;
+  Arena arena_;
+  BlockTable blocks_;
+  StreamOrder order_;
+  std::optional<Matcher> matcher_;  ///< of the plan that is followed
+  Bytes base_ = 0;                  ///< of the plan's range in the arena
+  bool has_holes_ = false;          ///< parts of the plan's range were given back when memory ran out
+  Tick now_ = 0;
+  Tick step_began_ = 0;
+  Tick step_before_began_ = 0;
+  std::vector<Shared> shared_;
+  std::vector<Waiting> waiting_;  ///< in order of their frees
+  std::shared_ptr<Recorder> recorder_;
+  RuntimeStatistics statistics_;
+};
+
+}  // namespace stweaver
