@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trace/csv.h"         // IWYU pragma: export
+#include "trace/file_sink.h"   // IWYU pragma: export
 #include "trace/model.h"       // IWYU pragma: export
 #include "trace/read.h"        // IWYU pragma: export
 #include "trace/snapshot.h"    // IWYU pragma: export

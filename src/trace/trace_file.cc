@@ -57,6 +57,10 @@ void TraceWriter::put_string(const std::string& string) {
   payload_.insert(payload_.end(), bytes.begin(), bytes.end());
 }
 
+std::size_t TraceWriter::ClassHash::operator()(const Class& wanted) const {
+  return mix_hash(mix_hash(mix_hash(0, static_cast<std::uint64_t>(wanted.size)), wanted.stream), wanted.pool);
+}
+
 /// The number of a class, and whether it is a new one.
 std::pair<std::uint64_t, bool> TraceWriter::class_number(const Class& wanted) {
   const auto [found, is_new] = classes_.try_emplace(wanted, classes_.size());
@@ -65,9 +69,9 @@ std::pair<std::uint64_t, bool> TraceWriter::class_number(const Class& wanted) {
 
 void TraceWriter::put_class(const Class& wanted, bool new_one) {
   if (!new_one) return;
-  put(static_cast<std::uint64_t>(std::get<Bytes>(wanted)));
-  put(std::get<Stream>(wanted));
-  put(std::get<Pool>(wanted));
+  put(static_cast<std::uint64_t>(wanted.size));
+  put(wanted.stream);
+  put(wanted.pool);
 }
 
 RequestId TraceWriter::add_before(Bytes size, Stream stream, Pool pool, bool dropped) {

@@ -22,10 +22,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
-#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trace/model.h"
@@ -33,8 +33,8 @@
 
 namespace stweaver {
 
-/// Takes all of `bytes` or throws Error. The writer hands it whole blocks, the file's start with the first; once
-/// it has thrown, the writer is of no more use.
+/// Takes all of `bytes` or throws Error. The writer hands it whole blocks, the file's start with the first;
+/// once it has thrown, the writer is of no more use.
 using ByteSink = std::function<void(std::span<const std::byte> bytes)>;
 
 /// Writes one device's trace while it happens. What the last flush() wrote survives the process.
@@ -69,7 +69,15 @@ class TraceWriter {
   void finish();
 
  private:
-  using Class = std::tuple<Bytes, Stream, Pool>;
+  struct Class {
+    Bytes size = 0;
+    Stream stream = 0;
+    Pool pool = 0;
+    bool operator==(const Class&) const = default;
+  };
+  struct ClassHash {
+    std::size_t operator()(const Class& wanted) const;
+  };
 
   void put(std::uint64_t value);
   void put_signed(std::int64_t value);
@@ -85,7 +93,7 @@ class TraceWriter {
   bool timed_;
   std::vector<std::byte> payload_;
   std::uint32_t block_ = 0;
-  std::map<Class, std::uint64_t> classes_;
+  std::unordered_map<Class, std::uint64_t, ClassHash> classes_;
   RequestId requests_ = 0;
   Bytes reserve_ = 0;
   std::int64_t micros_ = 0;

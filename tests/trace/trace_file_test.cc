@@ -90,6 +90,22 @@ TEST(TraceFile, IsReadableWhereverItIsCut) {
   }
 }
 
+TEST(TraceFile, HandsOutWholeBlocks) {
+  std::string out;
+  std::size_t pieces = 0;
+  TraceWriter writer(
+      [&](std::span<const std::byte> bytes) {
+        sink_to(out)(bytes);
+        EXPECT_EQ(read(out).requests.size(), pieces++) << "of the blocks after the start, one each";
+      },
+      {});
+  for (int i = 0; i < 3; ++i) {
+    writer.allocate(i, 0, 0);
+    writer.flush();
+  }
+  EXPECT_EQ(pieces, 4);
+}
+
 TEST(TraceFile, HasWhatWasFlushed) {
   std::string out;
   TraceWriter writer(sink_to(out), {});
