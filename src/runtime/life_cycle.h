@@ -5,7 +5,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -15,63 +14,88 @@
 
 namespace stweaver {
 
-/// Where a job stands between two step boundaries.
+/// What goes on beside serving requests.
+///
+///   kRecording --enough steps--> kPlanning --plan adopted--> kWatching --plan does not fit--> kRecording
+///        ^                           |                           ^
+///        +---nothing repeats---------+---no memory for it--------+
+///
+/// A plan that is followed stays in force through all of it, until another is adopted.
 enum class Stage : std::uint8_t {
-  kFollowing,  ///< nothing to do: the plan fits, or there is none and planning was given up
   kRecording,  ///< every request is written down
   kPlanning,   ///< a thread works on what was recorded
+  kWatching,   ///< whether the plan fits
 };
 
 std::string_view name_of(Stage stage);
 
 struct LifeCycleOptions {
-  int device = 0;  ///< its number, for traces and log lines
-  /// Steps to record before planning: the first is mostly prologue, and repetition takes two.
-  int record_steps = 3;
-  std::string trace_path;  ///< also record into this file; empty for none
-  Plan (*plan)(const Trace& trace) = nullptr;  ///< the planner; nullptr for plan_step()
-  std::function<void(const std::string& line)> log;  ///< gets one line per transition; may be empty
+  int device = 0;          ///< its number, for traces and log lines
+  std::string settings;    ///< of the upstream allocator, for traces
+  std::string trace_path;  ///< also record into this file, the first time; empty for none
+  int record_steps = 3;    ///< whole steps to record before planning
+  std::function<Plan(const Trace& trace)> plan;      ///< the planner; empty for plan_step()
+  std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };
 
-/// Drives one RuntimeAllocator. All happens at step boundaries, in begin_step(); nothing waits for the planner.
+/// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
+/// nothing repeats. Error when the checker refuses it.
+Plan plan_step(const Trace& trace);
+
+/// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the
+/// planner, and nothing that goes wrong here reaches the job: it is a line in the log, and the allocator goes
+/// on as it is.
 class LifeCycle {
  public:
   /// Begins to record. `allocator` must outlive this.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options);
-  /// Begins with a plan from an earlier run, from the job's first request on; records if there is no memory for
-  /// its arena.
+  /// Begins with a plan from an earlier run, to be followed from the job's first request on. Records if there
+  /// is no memory for its arena.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan);
   LifeCycle(const LifeCycle&) = delete;
   LifeCycle& operator=(const LifeCycle&) = delete;
   LifeCycle(LifeCycle&&) = delete;
   LifeCycle& operator=(LifeCycle&&) = delete;
-  /// Waits for the planner, which may still be at work.
+  /// Waits for the planner if it is at work.
   ~LifeCycle();
 
-  /// A step begins. Call it between two steps, from one thread at a time.
+  /// A step begins, or, all the same, one has ended. To be called from one thread at a time, like all of
+  /// this.
   void begin_step();
 
-  /// Blocks until the planner is done, if it is at work: for a replay, whose steps take no time.
+  /// For a job whose steps nobody marks: to be called every thousand requests or so. Steps are then found in
+  /// the request stream itself. Does nothing once begin_step() was called.
+  void poll();
+
+  /// Blocks until the planner is done if it is at work: for replays, whose steps take no time.
   void wait_for_planner();
 
-  [[nodiscard]] Stage stage() const;
+  [[nodiscard]] Stage stage() const { return stage_; }
 
  private:
   void start_recording();
   void start_planning();
   void take_plan();
+  void record_longer();
+  bool adopt(const std::shared_ptr<const PlanIndex>& plan);
+  void start_watching();
   void watch();
   void log(const std::string& line) const;
 
   RuntimeAllocator& allocator_;
   LifeCycleOptions options_;
-  Stage stage_ = Stage::kFollowing;
+  Stage stage_ = Stage::kRecording;
+  std::int64_t steps_ = 0;  ///< boundaries so far
   std::shared_ptr<Recorder> recorder_;
   std::future<std::shared_ptr<const PlanIndex>> planner_;
-  int steps_recorded_ = 0;
-  int steps_to_record_ = 0;
-  int misfits_ = 0;        ///< steps in a row that the plan did not fit
-  int patience_ = 0;       ///< misfitting steps to bear before planning again
+  std::int64_t recording_ends_ = 0;   ///< at this boundary
+  std::int64_t recording_began_ = 0;  ///< requests served before
+  int steps_to_record_;               ///< whole ones
+  std::int64_t requests_to_record_;   ///< where nobody marks steps
+  Bytes missed_bytes_ = 0;            ///< when watch() last looked
+  int misfits_ = 0;                   ///< steps that the plan did not fit, less those that were forgiven
+  int fits_ = 0;                      ///< steps in a row that it fitted
+  int patience_;                      ///< misfits to bear
 };
 
 }  // namespace stweaver

@@ -422,7 +422,7 @@ void RuntimeAllocator::count_served(const Block& block, Miss why) {
     if (block.source == Source::kReused) ++served->reused;
     if (block.source == Source::kFallback) ++served->missed[static_cast<std::size_t>(why)];
   }
-  if (block.source == Source::kFallback) statistics_.step.missed_bytes += block.size;
+  if (block.source == Source::kFallback) statistics_.missed_bytes += block.size;
 }
 
 }  // namespace stweaver

@@ -49,7 +49,6 @@ struct Peaks {
 struct StepStatistics {
   Served served;
   Peaks peaks;
-  Bytes missed_bytes = 0;  ///< asked for by the requests that the fallback served
 };
 
 struct RuntimeStatistics {
@@ -59,6 +58,7 @@ struct RuntimeStatistics {
   Bytes planned = 0;            ///< of it, at planned places
   Bytes reused = 0;             ///< of it, elsewhere in the arena
   Bytes fallback = 0;           ///< of it, from the fallback
+  Bytes missed_bytes = 0;       ///< asked for by all requests that the fallback ever served
   Bytes allocated = 0;          ///< in the arena, after rounding, with what other streams still use
   Bytes arena = 0;              ///< memory behind the arena
   Bytes fallback_reserved = 0;  ///< held by the fallback

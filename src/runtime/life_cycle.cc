@@ -1,0 +1,209 @@
+#include "runtime/life_cycle.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "plan/checker.h"
+#include "plan/synthesize.h"
+
+namespace stweaver {
+namespace {
+
+/// A step misfits when requests for more than this share of the arena went to the fallback.
+constexpr Bytes kMisfit = 64;
+/// One odd step (an evaluation, a checkpoint) is no reason to plan again.
+constexpr int kPatience = 2;
+/// Planning again did not help before: bear more the next time, up to this.
+constexpr int kMostPatience = 64;
+/// So many fitting steps make good for one misfit.
+constexpr int kForgiveness = 16;
+/// Requests after which an unmarked job is first searched for steps; then twice as many, and so on up to the
+/// last, when it is taken for one that does not repeat.
+constexpr std::int64_t kFirstSearch = 20'000;
+constexpr std::int64_t kLastSearch = 640'000;
+/// Steps to record at most when fewer show nothing that repeats.
+constexpr int kMostSteps = 12;
+
+bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
+  return planner.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+std::int64_t requests_of(const RuntimeAllocator& allocator) {
+  const Served served = allocator.statistics().served;
+  return served.hits() + served.misses();
+}
+
+std::string in_gib(Bytes size) {
+  std::ostringstream out;
+  out.precision(2);
+  out << std::fixed << to_gib(size) << " GiB";
+  return out.str();
+}
+
+}  // namespace
+
+std::string_view name_of(Stage stage) {
+  switch (stage) {
+    case Stage::kRecording:
+      return "recording";
+    case Stage::kPlanning:
+      return "planning";
+    case Stage::kWatching:
+      return "watching";
+  }
+  return "";
+}
+
+Plan plan_step(const Trace& trace) {
+  const Profile profile = profile_of(trace);
+  if (profile.pattern.positions.empty()) return {};
+  // One thread: the job needs the others.
+  Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
+  const std::vector<std::string> violations = check_plan(plan, trace);
+  if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
+  return plan;
+}
+
+LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options)
+    : allocator_(allocator),
+      options_(std::move(options)),
+      steps_to_record_(options_.record_steps),
+      requests_to_record_(kFirstSearch),
+      patience_(kPatience) {
+  if (!options_.plan) options_.plan = plan_step;
+  start_recording();
+}
+
+LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan)
+    : allocator_(allocator),
+      options_(std::move(options)),
+      steps_to_record_(options_.record_steps),
+      requests_to_record_(kFirstSearch),
+      patience_(kPatience) {
+  if (!options_.plan) options_.plan = plan_step;
+  if (adopt(std::make_shared<PlanIndex>(std::move(plan)))) {
+    start_watching();
+  } else {
+    start_recording();
+  }
+}
+
+LifeCycle::~LifeCycle() {
+  wait_for_planner();
+  if (recorder_) allocator_.record(nullptr);
+}
+
+void LifeCycle::wait_for_planner() {
+  if (planner_.valid()) planner_.wait();
+}
+
+void LifeCycle::begin_step() {
+  allocator_.begin_step();
+  ++steps_;
+  if (stage_ == Stage::kRecording && steps_ >= recording_ends_) return start_planning();
+  if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
+  if (stage_ == Stage::kWatching) watch();
+}
+
+void LifeCycle::poll() {
+  if (steps_ > 0) return;
+  if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
+  if (stage_ == Stage::kRecording && requests_of(allocator_) >= recording_began_ + requests_to_record_)
+    start_planning();
+}
+
+void LifeCycle::start_recording() {
+  stage_ = Stage::kRecording;
+  const bool at_boundary = steps_ > 0;
+  recorder_ = std::make_shared<Recorder>(Recorder::Options{.device = options_.device,
+                                                           .settings = options_.settings,
+                                                           .path = std::exchange(options_.trace_path, {}),
+                                                           .timed = !at_boundary});
+  // A step lies between two boundaries, and the first of them may be still to come.
+  if (at_boundary) recorder_->mark(text("step ", steps_));
+  recording_ends_ = steps_ + steps_to_record_ + (at_boundary ? 0 : 1);
+  recording_began_ = requests_of(allocator_);
+  allocator_.record(recorder_);
+  log(text("recording ", steps_to_record_, " steps from step ", steps_, " on"));
+}
+
+void LifeCycle::start_planning() {
+  stage_ = Stage::kPlanning;
+  allocator_.record(nullptr);
+  const std::shared_ptr<Recorder> recorder = std::exchange(recorder_, nullptr);
+  if (!recorder->failure().empty()) log(recorder->failure());
+  log(text("planning from ", recorder->trace().requests.size(), " recorded requests"));
+  planner_ = std::async(std::launch::async, [recorder, plan = options_.plan] {
+    recorder->finish();
+    return std::make_shared<const PlanIndex>(plan(recorder->trace()));
+  });
+}
+
+void LifeCycle::take_plan() {
+  std::shared_ptr<const PlanIndex> plan;
+  try {
+    plan = planner_.get();
+  } catch (const std::exception& error) {
+    log(text("no plan: ", error.what()));
+    return start_watching();
+  }
+  if (plan->plan().slots.empty()) return record_longer();
+  adopt(plan);
+  start_watching();
+}
+
+/// Nothing repeated in what was recorded: perhaps it was too little.
+void LifeCycle::record_longer() {
+  const bool is_enough = steps_ > 0 ? steps_to_record_ >= kMostSteps : requests_to_record_ >= kLastSearch;
+  log(text("no plan: nothing repeats in what was recorded", is_enough ? "" : "; recording longer"));
+  if (is_enough) return start_watching();
+  steps_to_record_ *= 2;
+  requests_to_record_ *= 2;
+  start_recording();
+}
+
+bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
+  const Plan& what = plan->plan();
+  const bool adopted = allocator_.adopt(plan);
+  const auto planned = std::count_if(what.slots.begin(), what.slots.end(),
+                                     [](const Slot& slot) { return slot.offset != kUnplanned; });
+  if (adopted) {
+    log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ", planned, " of ",
+             what.slots.size(), " requests planned"));
+  } else {
+    log(text("not following the plan: the device has no ", in_gib(what.arena), " for its arena"));
+  }
+  return adopted;
+}
+
+void LifeCycle::start_watching() {
+  stage_ = Stage::kWatching;
+  misfits_ = fits_ = 0;
+  missed_bytes_ = allocator_.statistics().missed_bytes;
+}
+
+/// Looks at the step that has ended. Where there is no plan, every step is a misfit: in time another
+/// recording is tried.
+void LifeCycle::watch() {
+  const RuntimeStatistics now = allocator_.statistics();
+  const Bytes missed = now.missed_bytes - std::exchange(missed_bytes_, now.missed_bytes);
+  const bool fits = allocator_.follows_plan() && missed <= now.arena / kMisfit;
+  if (fits) {
+    if (++fits_ % kForgiveness == 0) misfits_ = std::max(misfits_ - 1, 0);
+    if (fits_ == kMostPatience) patience_ = kPatience;
+    return;
+  }
+  fits_ = 0;
+  if (++misfits_ < patience_) return;
+  log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(missed),
+           " were not in the plan"));
+  patience_ = std::min(2 * patience_, kMostPatience);
+  start_recording();
+}
+
+void LifeCycle::log(const std::string& line) const {
+  if (options_.log) options_.log(text("stweaver[", options_.device, "]: ", line));
+}
+
+}  // namespace stweaver
