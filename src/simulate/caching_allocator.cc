@@ -277,9 +277,8 @@ void CachingAllocator::unmap(Block* block) {
   merge(block, block->previous);
   merge(block, block->next);
   const bool alone = block->previous == nullptr && block->next == nullptr;
-  if (alone) {
-    source_->release(block->address);  // the reservation ends with its last page
-    drop_block(block);
+  if (alone && source_->release(block->address)) {
+    drop_block(block);  // the reservation ends with its last page
   } else {
     block->pool->unmapped.insert(block);
   }

@@ -100,13 +100,14 @@ std::optional<Address> DeviceSegments::reserve(Bytes size, Bytes page) {
   return address;
 }
 
-void DeviceSegments::release(Address addresses) {
+bool DeviceSegments::release(Address addresses) {
   const auto found = reservations_.find(addresses);
   const Range range = found->second;
   const auto page = pages_.lower_bound(addresses);
   const bool empty = page == pages_.end() || page->first - addresses >= static_cast<Address>(range.size);
-  // One that holds a page which could not be unmapped waits for the end, when both are tried again.
-  if (empty && device_.release(range.memory, range.size)) reservations_.erase(found);
+  if (!empty || !device_.release(range.memory, range.size)) return false;
+  reservations_.erase(found);
+  return true;
 }
 
 bool DeviceSegments::map(Address at, Bytes size, Bytes page) {

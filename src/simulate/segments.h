@@ -38,8 +38,8 @@ class SegmentSource {
 
   /// Addresses without memory for `size` bytes, both multiples of `page`; nothing when there are none.
   virtual std::optional<Address> reserve(Bytes size, Bytes page) = 0;
-  /// Gives back what reserve() returned, with nothing mapped there.
-  virtual void release(Address addresses) = 0;
+  /// Gives back what reserve() returned; false when the device does not take it, or a page still lies there.
+  virtual bool release(Address addresses) = 0;
   /// Puts memory behind [at, at + size), in pages of `page` bytes, all or none; false when out of memory.
   virtual bool map(Address at, Bytes size, Bytes page) = 0;
   /// Takes the pages in [at, at + size) away. A page that the device does not take stays held, and is used
@@ -71,7 +71,7 @@ class NumberedSegments final : public SegmentSource {
   std::optional<Address> allocate(Bytes size) override;
   bool free(Address segment, Bytes size) override;
   std::optional<Address> reserve(Bytes size, Bytes page) override;
-  void release(Address /*addresses*/) override {}
+  bool release(Address /*addresses*/) override { return true; }
   bool map(Address at, Bytes size, Bytes page) override;
   void unmap(Address at, Bytes size) override;
 
@@ -96,7 +96,7 @@ class DeviceSegments final : public SegmentSource {
   std::optional<Address> allocate(Bytes size) override;
   bool free(Address segment, Bytes size) override;
   std::optional<Address> reserve(Bytes size, Bytes page) override;
-  void release(Address addresses) override;
+  bool release(Address addresses) override;
   bool map(Address at, Bytes size, Bytes page) override;
   void unmap(Address at, Bytes size) override;
 
