@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "plan/checker.h"
@@ -134,10 +135,16 @@ void LifeCycle::start_planning() {
   const std::shared_ptr<Recorder> recorder = std::exchange(recorder_, nullptr);
   if (!recorder->failure().empty()) log(recorder->failure());
   log(text("planning from ", recorder->trace().requests.size(), " recorded requests"));
-  planner_ = std::async(std::launch::async, [recorder, plan = options_.plan] {
+  const auto work = [recorder, plan = options_.plan] {
     recorder->finish();
     return std::make_shared<const PlanIndex>(plan(recorder->trace()));
-  });
+  };
+  try {
+    planner_ = std::async(std::launch::async, work);
+  } catch (const std::system_error& error) {  // no more threads
+    log(text("no plan: ", error.what()));
+    start_watching();
+  }
 }
 
 void LifeCycle::take_plan() {

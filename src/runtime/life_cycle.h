@@ -33,7 +33,8 @@ struct LifeCycleOptions {
   int device = 0;          ///< its number, for traces and log lines
   std::string settings;    ///< of the upstream allocator, for traces
   std::string trace_path;  ///< also record into this file, the first time; empty for none
-  int record_steps = 3;    ///< whole steps to record before planning
+  /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
+  int record_steps = 2;
   std::function<Plan(const Trace& trace)> plan;      ///< the planner; empty for plan_step()
   std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };

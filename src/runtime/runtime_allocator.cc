@@ -315,6 +315,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
     order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
     matcher_.emplace(std::move(plan));
     ++statistics_.plans;
+    statistics_.step.peaks = {.requested = statistics_.requested};  // a step begins
   } else {
     has_holes_ = !arena_.map(before);
   }
