@@ -1,7 +1,10 @@
 // What the conformance suite asks of an allocator, and the allocators it asks.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <bit>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "runtime/runtime.h"
 #include "simulate/caching_upstream.h"
 #include "simulate/settings.h"
 
@@ -78,6 +82,56 @@ inline Candidate on_host(std::string name, const std::string& settings) {
   return {.name = std::move(name), .make = make, .real_memory = true, .keeps = 0};
 }
 
+/// A plan of requests of many sizes on two streams, one beside the other: some of whatever is asked for is in
+/// it, and most is not.
+inline Plan some_plan(Bytes arena) {
+  constexpr std::array<Bytes, 5> kSizes = {3 * kMiB, 512, 64 * kKiB, kMiB, 5 * kMiB};
+  Plan plan;
+  plan.arena = plan.lower_bound = arena;
+  Bytes offset = 0;
+  for (std::size_t number = 0; offset + kSizes[number % kSizes.size()] <= arena; ++number) {
+    const Bytes size = kSizes[number % kSizes.size()];
+    plan.slots.push_back({.size = size,
+                          .offset = offset,
+                          .stream = number % 3 == 0 ? 1U : 0U,
+                          .death = static_cast<Time>(number) + 3,
+                          .varying = number % 2 == 0});
+    offset += size;
+  }
+  return plan;
+}
+
+/// The allocator that follows a plan, with PyTorch's as its fallback.
+class PlannedUnderTest final : public UnderTest {
+ public:
+  PlannedUnderTest(Device& device, Plan plan) : fallback_({}, device), allocator_(device, fallback_) {
+    if (!allocator_.adopt(std::make_shared<PlanIndex>(std::move(plan)))) fail("the plan was not adopted");
+  }
+
+  std::optional<Address> allocate(Bytes size, Stream stream) override {
+    if (++requests_ % kStep == 0) allocator_.begin_step();
+    void* block = allocator_.allocate(size, stream);
+    return block == nullptr ? std::nullopt : std::optional(std::bit_cast<Address>(block));
+  }
+  void free(Address address) override { allocator_.free(std::bit_cast<void*>(address)); }
+  void empty_cache() override { allocator_.empty_cache(); }
+  [[nodiscard]] Bytes reserved() const override { return allocator_.statistics().reserved(); }
+
+ private:
+  static constexpr int kStep = 50;
+
+  CachingUpstream fallback_;
+  RuntimeAllocator allocator_;
+  std::atomic<int> requests_ = 0;
+};
+
+inline Candidate planned_on_host(std::string name, Bytes arena) {
+  const auto make = [arena](Device& device) {
+    return std::make_unique<PlannedUnderTest>(device, some_plan(arena));
+  };
+  return {.name = std::move(name), .make = make, .real_memory = true, .keeps = arena};
+}
+
 /// Every allocator of the project.
 inline std::vector<Candidate> candidates() {
   return {
@@ -85,6 +139,7 @@ inline std::vector<Candidate> candidates() {
       simulated("SimulatedExpandable", "expandable_segments:True"),
       on_host("HostNative", ""),
       on_host("HostExpandable", "expandable_segments:True"),
+      planned_on_host("HostPlanned", 32 * kMiB),
   };
 }
 
