@@ -50,8 +50,10 @@ TEST(OpenCuda, OpensTheFirstDeviceOrSaysInOneLineWhatIsMissing) {
               testing::AnyOf(testing::HasSubstr("no such device"), testing::HasSubstr("NVIDIA driver")));
 }
 
-std::vector<int> ordinals() {
-  return refusal(0).empty() ? std::vector<int>{0} : std::vector<int>{};
+/// The devices to test. Looked for once: GoogleTest asks for every test.
+const std::vector<int>& ordinals() {
+  static const std::vector<int> found = refusal(0).empty() ? std::vector{0} : std::vector<int>{};
+  return found;
 }
 
 /// What the tests need of the driver and CudaDriver does not.

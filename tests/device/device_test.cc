@@ -53,7 +53,7 @@ std::unique_ptr<Device> open_gpu() {
   return open_cuda(0);
 }
 
-std::vector<Kind> kinds() {
+std::vector<Kind> find_kinds() {
   std::vector<Kind> found = {{"Host", open_host}, {"FailingThatFailsNothing", open_wrapped}};
   try {
     open_gpu();
@@ -61,6 +61,12 @@ std::vector<Kind> kinds() {
   } catch (const Error& error) {
     std::cerr << "no CUDA device is tested: " << error.what() << "\n";
   }
+  return found;
+}
+
+/// Looked for once: GoogleTest asks for every test.
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> found = find_kinds();
   return found;
 }
 
@@ -170,8 +176,9 @@ TEST_P(DeviceContract, MapsMemoryAndUnmappingGivesItBack) {
   EXPECT_TRUE(device().fill(range, size, kPattern, 0));
   expect_filled(range, size, kPattern);
   EXPECT_TRUE(device().synchronize());
+  const Bytes mapped = device().memory().free;  // the device may have taken more for itself by now
   EXPECT_TRUE(device().unmap(range, size));
-  EXPECT_GT(device().memory().free, before - size / 2);
+  EXPECT_GE(device().memory().free, mapped + size);
   EXPECT_TRUE(device().release(range, size));
 }
 
@@ -308,8 +315,8 @@ TEST_P(DeviceContract, KnowsOnlyEventsThatItRecordedAndNobodyForgot) {
 TEST_P(DeviceContract, ManyEventsAreToldApart) {
   std::set<DeviceEvent> seen;
   for (int round = 0; round < 3; ++round) {
-    std::vector<DeviceEvent> events;
-    for (int i = 0; i < 100; ++i) events.push_back(device().record(0));
+    std::vector<DeviceEvent> events(100);
+    for (DeviceEvent& event : events) event = device().record(0);
     seen.insert(events.begin(), events.end());
     for (const DeviceEvent event : events) device().forget(event);
   }

@@ -1,5 +1,6 @@
 #include "device/failing_device.h"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -73,8 +74,8 @@ TEST_F(FailingDeviceTest, FailsEveryKindOfCallWithoutAnyEffect) {
 TEST_F(FailingDeviceTest, FailsTheNthCallFromNowOnAndNoOther) {
   device().allocate(kMiB);
   device().fail_nth(DeviceCall::kAllocate, 3);
-  std::vector<bool> served;
-  for (int i = 0; i < 6; ++i) served.push_back(device().allocate(kMiB) != nullptr);
+  std::array<bool, 6> served = {};
+  for (bool& one : served) one = device().allocate(kMiB) != nullptr;
   EXPECT_THAT(served, testing::ElementsAre(true, true, false, true, true, true));
   EXPECT_NE(device().reserve(kPage), nullptr);
   EXPECT_EQ(device().calls(DeviceCall::kAllocate), 7);
@@ -142,9 +143,9 @@ TEST_F(FailingDeviceTest, SaysTheDevicesOwnFailureWhenThatCameLast) {
 TEST_F(FailingDeviceTest, FailsOneCallOfManyThreads) {
   device().fail_nth(DeviceCall::kRecord, 17);
   std::atomic<int> failures = 0;
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&] {
+  std::array<std::thread, 4> threads;
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
       for (int i = 0; i < 10; ++i) failures += device().record(0) == kNoEvent ? 1 : 0;
     });
   }

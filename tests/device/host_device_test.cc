@@ -1,5 +1,6 @@
 #include "device/host_device.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -7,7 +8,6 @@
 #include <string>
 #include <sys/mman.h>
 #include <thread>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,9 +117,9 @@ TEST(HostDevice, NeverGivesOutMoreThanItHasToManyThreads) {
   constexpr int kBlocks = 40;
   HostDevice device(kBlocks * kMiB);
   std::atomic<int> served = 0;
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&] {
+  std::array<std::thread, 4> threads;
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
       for (int i = 0; i < kBlocks; ++i) served += device.allocate(kMiB) != nullptr ? 1 : 0;
     });
   }
