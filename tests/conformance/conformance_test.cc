@@ -25,7 +25,7 @@ constexpr Bytes kLargest = 100 * kMiB;
 
 class Conformance : public testing::TestWithParam<Candidate> {
  protected:
-  [[nodiscard]] bool real_memory() const { return GetParam().real_memory; }
+  static bool real_memory() { return GetParam().real_memory; }
 
   void start(Bytes capacity) {
     allocator_.reset();

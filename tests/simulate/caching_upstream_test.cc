@@ -152,16 +152,49 @@ TEST_F(StreamUse, OfWhatIsNotItsOwnIsRefused) {
   EXPECT_THAT(refusal([&] { upstream_.record_stream(&mine, kSide); }), HasSubstr("is not allocated"));
 }
 
-TEST_F(StreamUse, GivesItsEventsBackAtItsEnd) {
-  {
-    CachingUpstream upstream({}, device_);
-    void* block = upstream.allocate(kMiB, kMain, 0);
-    upstream.record_stream(block, kSide);
-    work_begins();
-    upstream.free(block);
+/// Host memory whose work never ends by itself, and that counts its events.
+class BusyDevice : public HostDevice {
+ public:
+  using HostDevice::HostDevice;
+
+  DeviceEvent record(Stream stream) override {
+    ++events;
+    return HostDevice::record(stream);
   }
-  EXPECT_EQ(device_.held(), 0);
-  EXPECT_EQ(device_.failure(), "");
+  bool passed(DeviceEvent event) override { return !busy && HostDevice::passed(event); }
+  void forget(DeviceEvent event) override {
+    --events;
+    HostDevice::forget(event);
+  }
+
+  bool busy = true;
+  int events = 0;
+};
+
+TEST(CachingUpstream, ForgetsItsEvents) {
+  BusyDevice device(100 * kMiB);
+  {
+    CachingUpstream upstream({}, device);
+    const auto use_elsewhere = [&] {
+      void* block = upstream.allocate(kMiB, kMain, 0);
+      upstream.record_stream(block, kSide);
+      upstream.free(block);
+    };
+    use_elsewhere();
+    EXPECT_EQ(device.events, 1);
+    device.busy = false;
+    upstream.allocate(kMiB, kMain, 0);
+    EXPECT_EQ(device.events, 0);  // passed
+    device.busy = true;
+    use_elsewhere();
+    EXPECT_EQ(device.events, 1);
+    upstream.empty_cache();
+    EXPECT_EQ(device.events, 0);  // waited for
+    use_elsewhere();
+    EXPECT_EQ(device.events, 1);
+  }
+  EXPECT_EQ(device.events, 0);  // not needed any more
+  EXPECT_EQ(device.memory().free, 100 * kMiB);
 }
 
 TEST(CachingUpstream, OnNumbersHasNoWorkToWaitFor) {
