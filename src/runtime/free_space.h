@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/base.h"
@@ -80,6 +81,13 @@ class FreeSpace {
   /// of equals, among those whose last use `allowed(LastUse)` accepts; the gap's lower end.
   template <typename Allowed>
   std::optional<Bytes> best_fit(Bytes size, Interval within, Allowed allowed) {
+    return best_fit_beside(size, within, {}, 0, allowed);
+  }
+
+  /// The same beside `taken`: ranges relative to `origin`, ordered, no two touching.
+  template <typename Allowed>
+  std::optional<Bytes> best_fit_beside(Bytes size, Interval within, std::span<const Interval> taken,
+                                       Bytes origin, Allowed allowed) {
     Bytes best = 0;
     Bytes best_room = kNoRoom;
     for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
@@ -90,12 +98,13 @@ class FreeSpace {
       for (std::size_t i = 0; i < chunk.count; ++i) {
         const Gap& gap = chunk.gaps[i];
         largest = std::max(largest, gap.end - gap.offset);
-        const Bytes lower = std::max(gap.offset, within.lower);
-        const Bytes room = std::min(gap.end, within.upper) - lower;
-        if (room >= size && room < best_room && allowed(gap.last)) {
-          best = lower;
-          best_room = room;
-        }
+        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
+        if (inside.length() < size || !allowed(gap.last)) continue;
+        each_rest(inside, taken, origin, [&](const Interval& rest) {
+          if (rest.length() < size || rest.length() >= best_room) return;
+          best = rest.lower;
+          best_room = rest.length();
+        });
       }
       chunk.largest = largest;
     }
@@ -119,6 +128,18 @@ class FreeSpace {
     std::size_t chunk = 0;
     std::size_t index = 0;
   };
+
+  /// What `taken` leaves of a gap.
+  template <typename Visit>
+  static void each_rest(Interval gap, std::span<const Interval> taken, Bytes origin, Visit visit) {
+    auto at = std::partition_point(taken.begin(), taken.end(),
+                                   [&](const Interval& range) { return range.upper + origin <= gap.lower; });
+    for (; at != taken.end() && at->lower + origin < gap.upper; ++at) {
+      visit(Interval{gap.lower, at->lower + origin});
+      gap.lower = at->upper + origin;
+    }
+    visit(gap);
+  }
 
   [[nodiscard]] Place find(Bytes offset) const;
   [[nodiscard]] bool exists(Place at) const { return at.chunk < chunks_.size(); }

@@ -1,23 +1,19 @@
 #include "runtime/matcher.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace stweaver {
 namespace {
 
-/// How far ahead a request looks for its slot: a few slots where many look alike, and farther for a slot of
-/// one size.
+/// How far ahead a request looks for a slot of its size: near, where it is worth believing, and far, where
+/// requests must have been left out in numbers.
 constexpr std::size_t kNear = 5;
 constexpr std::size_t kFar = 256;
-/// By so much may a request's share of its slot differ from the last one's: sizes are rounded, and not all
-/// are proportional to the sequence length.
-constexpr double kSameShare = 0.01;
-
-double share_of(const Entry& entry, Bytes size) {
-  return static_cast<double>(size) / static_cast<double>(entry.size);
-}
+/// How far ahead the end of a row of slots of any size is looked for before the next of the row is believed.
+constexpr std::size_t kRow = 16;
+/// A slot's size is the largest seen; a request of less than that by this is hardly the same.
+constexpr Bytes kSpread = 8;
 
 /// Where the search for an entry ends: the prologue does not reach into the step.
 std::size_t part_end(const PlannedStream& stream, std::size_t from) {
@@ -90,17 +86,29 @@ std::optional<std::size_t> Matcher::find_stream(Stream stream, const Wish& wish)
     if (slots.stream == stream) return s;
     // The default stream is the default stream in every process.
     if (found || slots.stream == 0 || stream == 0) continue;
-    if (find_near(slots, cursors_[s], cursors_[s].next, 1, wish, true) != kNowhere) found = s;
+    if (find_size(slots, cursors_[s].next, 1, wish) != kNowhere) found = s;
   }
   return found;
 }
 
-/// Whether the request looks like the one the slot was made for. It may still be too large for it.
-bool Matcher::alike(const Entry& entry, const Cursor& cursor, const Wish& wish) const {
+/// Whether the request has the size that the slot was made for.
+bool Matcher::alike(const Entry& entry, const Wish& wish) const {
   if (wish.pool != 0 && entry.planned) return false;
-  if (entry.likeness == Likeness::kShare)
-    return std::abs(share_of(entry, wish.size) - cursor.share) <= kSameShare * cursor.share;
   return wish.size <= entry.size && entry.size - wish.size < index_->plan().alignment;
+}
+
+/// Whether it may be the request of a slot whose sizes vary.
+bool Matcher::plausible(const Entry& entry, const Wish& wish) {
+  return wish.pool == 0 && wish.size >= entry.size / kSpread && wish.size <= entry.size * 2;
+}
+
+/// Whether the request may simply be the next one in order.
+bool Matcher::is_next(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const {
+  const Entry& next = stream.entries[cursor.next];
+  if (next.likeness == Likeness::kSize) return alike(next, wish);
+  if (!plausible(next, wish)) return false;
+  // Rows of requests of any size can be longer or shorter; what follows them says where they end.
+  return next.likeness == Likeness::kShare || find_end_of_row(stream, cursor.next, kRow, wish) == kNowhere;
 }
 
 /// The entry that the request stands for, kNowhere when there is none; moves the cursor on.
@@ -112,48 +120,59 @@ std::size_t Matcher::find_entry(const PlannedStream& stream, Cursor& cursor, con
     return entry;
   };
   const auto guess = [&](std::size_t entry) {
-    cursor.otherwise = behind(stream, entry);
+    if (entry != kNowhere) cursor.otherwise = behind(stream, entry);
     return entry;
   };
 
-  const Entry& next = stream.entries[cursor.next];
-  if (next.likeness == Likeness::kOrder || alike(next, cursor, wish)) return go_on_behind(cursor.next);
+  if (is_next(stream, cursor, wish)) return go_on_behind(cursor.next);
   if (cursor.otherwise != kNowhere) {
-    const std::size_t found = find_near(stream, cursor, cursor.otherwise, kNear, wish, true);
+    const std::size_t found = find_size(stream, cursor.otherwise, kNear, wish);
     if (found != kNowhere) return go_on_behind(found);
   }
-  const std::size_t anchor = find_anchor(stream, cursor);
-  if (anchor != kNowhere && !(wish.pool != 0 && stream.entries[anchor].planned)) return go_on_behind(anchor);
-  std::size_t found = find_near(stream, cursor, cursor.next, kNear, wish, true);
-  if (found != kNowhere) return guess(found);
-  if (next.likeness == Likeness::kShare && wish.pool == 0) {
-    cursor.share = share_of(next, wish.size);  // a micro-batch of another length begins
-    return go_on_behind(cursor.next);
+  const std::size_t anchor = find_anchor(stream, cursor, wish);
+  if (anchor != kNowhere) return go_on_behind(anchor);
+
+  const Entry& next = stream.entries[cursor.next];
+  if (next.likeness != Likeness::kSize) {
+    const std::size_t end = find_end_of_row(stream, cursor.next, kFar, wish);
+    if (end != kNowhere) return guess(end);
+    return wish.pool == 0 ? go_on_behind(cursor.next) : kNowhere;
   }
-  found = find_near(stream, cursor, cursor.next, kFar, wish, false);
-  return found == kNowhere ? kNowhere : guess(found);
+  const std::size_t near = find_size(stream, cursor.next, kNear, wish);
+  if (near != kNowhere) return guess(near);
+  if (next.may_vary && plausible(next, wish)) return go_on_behind(cursor.next);
+  return guess(find_size(stream, cursor.next, kFar, wish));
 }
 
-/// The first of the `reach` entries from `from` on that the request is like; of those of one size only unless
-/// `any` will do.
-std::size_t Matcher::find_near(const PlannedStream& stream, const Cursor& cursor, std::size_t from,
-                               std::size_t reach, const Wish& wish, bool any) const {
+/// The first entry from `from` on whose size is known, if the request has it.
+std::size_t Matcher::find_end_of_row(const PlannedStream& stream, std::size_t from, std::size_t reach,
+                                     const Wish& wish) const {
   const std::size_t end = std::min(part_end(stream, from), from + reach);
   for (std::size_t i = from; i < end; ++i) {
-    const Entry& entry = stream.entries[i];
-    if ((any || entry.likeness != Likeness::kShare) && alike(entry, cursor, wish)) return i;
+    if (stream.entries[i].likeness == Likeness::kSize) return alike(stream.entries[i], wish) ? i : kNowhere;
+  }
+  return kNowhere;
+}
+
+/// The first of the `reach` entries from `from` on that has the request's size.
+std::size_t Matcher::find_size(const PlannedStream& stream, std::size_t from, std::size_t reach,
+                               const Wish& wish) const {
+  const std::size_t end = std::min(part_end(stream, from), from + reach);
+  for (std::size_t i = from; i < end; ++i) {
+    if (stream.entries[i].likeness == Likeness::kSize && alike(stream.entries[i], wish)) return i;
   }
   return kNowhere;
 }
 
 /// The entry at which the last sizes end; if the plan has them several times, the nearest ahead.
-std::size_t Matcher::find_anchor(const PlannedStream& stream, const Cursor& cursor) const {
+std::size_t Matcher::find_anchor(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const {
   const std::optional<std::uint64_t> hash = cursor.trail.hash();
   if (!hash) return kNowhere;
   const auto less = [](const PlannedStream::Anchor& anchor, std::uint64_t h) { return anchor.hash < h; };
   auto at = std::lower_bound(stream.anchors.begin(), stream.anchors.end(), *hash, less);
   std::size_t first = kNowhere;
   for (; at != stream.anchors.end() && at->hash == *hash; ++at) {
+    if (!alike(stream.entries[at->entry], wish)) continue;
     if (at->entry >= cursor.next) return at->entry;
     if (first == kNowhere && at->entry >= stream.prologue) first = at->entry;
   }

@@ -40,7 +40,6 @@ class Matcher {
   struct Cursor {
     std::size_t next = 0;              ///< entry
     std::size_t otherwise = kNowhere;  ///< the next entry if a guess was right
-    double share = 1;                  ///< of its slot that the last request of such likeness needed
     SizeTrail trail;
     LaneId lane = kNobody;     ///< whose requests it follows
     std::int64_t matched = 0;  ///< in this step
@@ -54,11 +53,16 @@ class Matcher {
 
   std::optional<std::size_t> stream_of(LaneId lane, Stream stream, const Wish& wish);
   [[nodiscard]] std::optional<std::size_t> find_stream(Stream stream, const Wish& wish) const;
-  [[nodiscard]] bool alike(const Entry& entry, const Cursor& cursor, const Wish& wish) const;
+  [[nodiscard]] bool alike(const Entry& entry, const Wish& wish) const;
+  [[nodiscard]] static bool plausible(const Entry& entry, const Wish& wish);
+  [[nodiscard]] bool is_next(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const;
   std::size_t find_entry(const PlannedStream& stream, Cursor& cursor, const Wish& wish) const;
-  [[nodiscard]] std::size_t find_near(const PlannedStream& stream, const Cursor& cursor, std::size_t from,
-                                      std::size_t reach, const Wish& wish, bool any) const;
-  [[nodiscard]] std::size_t find_anchor(const PlannedStream& stream, const Cursor& cursor) const;
+  [[nodiscard]] std::size_t find_size(const PlannedStream& stream, std::size_t from, std::size_t reach,
+                                      const Wish& wish) const;
+  [[nodiscard]] std::size_t find_end_of_row(const PlannedStream& stream, std::size_t from, std::size_t reach,
+                                            const Wish& wish) const;
+  [[nodiscard]] std::size_t find_anchor(const PlannedStream& stream, const Cursor& cursor,
+                                        const Wish& wish) const;
 
   std::shared_ptr<const PlanIndex> index_;
   std::vector<Cursor> cursors_;              ///< by stream of the plan

@@ -30,6 +30,9 @@ class RangeSet {
   std::map<Bytes, Bytes> ranges_;
 };
 
+/// How far apart slots of one dynamic group may lie.
+constexpr std::size_t kNeighbours = 8;
+
 Likeness likeness_of(const Slot& slot) {
   if (!slot.varying) return Likeness::kSize;
   return slot.offset == kUnplanned ? Likeness::kOrder : Likeness::kShare;
@@ -37,9 +40,13 @@ Likeness likeness_of(const Slot& slot) {
 
 }  // namespace
 
-PlanIndex::PlanIndex(Plan plan) : plan_(std::move(plan)), hands_over_(plan_.slots.size(), false) {
+PlanIndex::PlanIndex(Plan plan)
+    : plan_(std::move(plan)), use_(plan_), hands_over_(plan_.slots.size(), false) {
   sort_by_stream();
-  for (PlannedStream& stream : streams_) find_anchors(stream);
+  for (PlannedStream& stream : streams_) {
+    find_chance_sizes(stream);
+    find_anchors(stream);
+  }
   find_hand_overs();
   count_alive();
 }
@@ -54,6 +61,19 @@ void PlanIndex::sort_by_stream() {
     if (i < plan_.prologue) ++stream.prologue;
     stream.entries.push_back(
         {.size = slot.size, .slot = i, .likeness = likeness_of(slot), .planned = slot.offset != kUnplanned});
+  }
+}
+
+void PlanIndex::find_chance_sizes(PlannedStream& stream) {
+  std::vector<Entry>& entries = stream.entries;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].likeness == Likeness::kSize) continue;
+    const std::size_t end = std::min(entries.size(), i + kNeighbours + 1);
+    for (std::size_t j = i - std::min(i, kNeighbours); j < end; ++j) {
+      const bool about_equal =
+          entries[j].size <= 2 * entries[i].size && entries[i].size <= 2 * entries[j].size;
+      if (entries[j].likeness == Likeness::kSize && about_equal) entries[j].may_vary = true;
+    }
   }
 }
 

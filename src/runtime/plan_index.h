@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "plan/static_plan.h"
+#include "runtime/planned_use.h"
 
 namespace stweaver {
 
 /// How a request is recognized as the one that a slot was made for.
 enum class Likeness : std::uint8_t {
   kSize,   ///< the same size
-  kShare,  ///< sizes of the step grow together: the same share of the slot's size as the requests before it
-  kOrder,  ///< sizes that move on their own (experts): any size, in its turn
+  kShare,  ///< sizes of the step grow together (sequence lengths), but their number and order are the same
+  kOrder,  ///< sizes move on their own (experts), and rows of them may be longer or shorter
 };
 
 /// One slot in the order of its stream.
@@ -25,6 +26,8 @@ struct Entry {
   std::uint32_t slot = 0;
   Likeness likeness = Likeness::kSize;
   bool planned = false;  ///< has a place in the arena
+  /// Of kSize, but among slots of about its size that vary: the recorded steps may have agreed by chance.
+  bool may_vary = false;
 };
 
 /// The slots of one stream, in order: those of the prologue, then those of the step that repeats.
@@ -81,6 +84,11 @@ class SizeTrail {
 class PlanIndex {
  public:
   explicit PlanIndex(Plan plan);
+  PlanIndex(const PlanIndex&) = delete;
+  PlanIndex& operator=(const PlanIndex&) = delete;
+  PlanIndex(PlanIndex&&) = delete;
+  PlanIndex& operator=(PlanIndex&&) = delete;
+  ~PlanIndex() = default;
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
@@ -88,14 +96,17 @@ class PlanIndex {
   [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
   /// The most slots that live at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+  [[nodiscard]] const PlannedUse& use() const { return use_; }
 
  private:
   void sort_by_stream();
+  static void find_chance_sizes(PlannedStream& stream);
   void find_anchors(PlannedStream& stream) const;
   void find_hand_overs();
   void count_alive();
 
-  Plan plan_;
+  const Plan plan_;
+  const PlannedUse use_;
   std::vector<PlannedStream> streams_;
   std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;

@@ -9,6 +9,8 @@ namespace {
 /// Idle memory of the fallback goes back at a step boundary if the step did without the fallback, or if it is
 /// more than this share of the arena: giving back costs a synchronization, and so does asking again.
 constexpr Bytes kWorthReleasing = 64;
+/// A request that the plan does not know is taken to live for so many others.
+constexpr Time kHorizon = 256;
 
 std::uintptr_t number_of(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
@@ -74,22 +76,37 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
     return std::nullopt;
   }
   if (number) {
-    const Slot& slot = plan().slots[*number];
+    slot_ = *number;
+    const Slot& slot = plan().slots[slot_];
     if (slot.offset == kUnplanned) {
       why = Miss::kDynamic;
     } else if (wish.room > slot.size) {
       why = Miss::kTooLarge;
     } else if (take(base_ + slot.offset, wish)) {
-      return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(*number)};
+      return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(slot_)};
     } else {
       why = Miss::kOccupied;
     }
   }
-  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
-  const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, plan_range(), no_wait);
+  const std::optional<Bytes> gap = find_gap(wish, why);
   if (!gap) return std::nullopt;
   arena_.free_space.take(*gap, wish.room);
   return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
+}
+
+/// The smallest gap that the plan leaves alone while the request lives; failing that, the smallest there is.
+/// What outgrew its slot is not so careful: in a step longer than planned, the plan is not worth protecting.
+std::optional<Bytes> RuntimeAllocator::find_gap(const Wish& wish, Miss why) {
+  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+  FreeSpace& space = arena_.free_space;
+  if (why != Miss::kTooLarge) {
+    const Time death =
+        why == Miss::kUnknown ? static_cast<Time>(slot_) + kHorizon : plan().slots[slot_].death;
+    matcher_->index().use().between(slot_, death, in_use_);
+    const auto gap = space.best_fit_beside(wish.room, plan_range(), in_use_, base_, no_wait);
+    if (gap) return gap;
+  }
+  return space.best_fit(wish.room, plan_range(), no_wait);
 }
 
 /// Takes a planned place if nobody lives there and the lane can be made to come after who lived there last.
@@ -314,6 +331,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
     blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
     order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
     matcher_.emplace(std::move(plan));
+    slot_ = 0;
     ++statistics_.plans;
     statistics_.step.peaks = {.requested = statistics_.requested};  // a step begins
   } else {

@@ -20,7 +20,9 @@ namespace stweaver {
 
 /// Serves each request
 /// 1. at the place that the plan has for it, if nobody lives there;
-/// 2. else in the smallest gap of the arena that is idle just now and needs no wait for another stream;
+/// 2. else in the smallest gap of the arena that is idle just now, needs no wait for another stream and is
+/// left
+///    alone by the plan while the request lives (Dynamic Reusable Space), or failing that by nobody for now;
 /// 3. else from the upstream allocator.
 ///
 /// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,
@@ -111,6 +113,7 @@ class RuntimeAllocator {
 
   void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why);
   std::optional<Grant> find_place(const Wish& wish, Miss& why);
+  std::optional<Bytes> find_gap(const Wish& wish, Miss why);
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
@@ -137,6 +140,8 @@ class RuntimeAllocator {
   StreamOrder order_;
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
+  std::uint32_t slot_ = 0;          ///< matched last
+  std::vector<Interval> in_use_;    ///< by the plan while a request lives, which is being placed
   bool has_holes_ = false;          ///< parts of the plan's range were given back when memory ran out
   Tick now_ = 0;
   Tick step_began_ = 0;
