@@ -134,6 +134,7 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
       ++i;
       continue;
     }
+    ++now_;  // what was recorded for the block's lane before it waited is no event behind these waits
     release(waiting);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     any = true;
@@ -372,7 +373,7 @@ Interval RuntimeAllocator::plan_range() const {
 Bytes RuntimeAllocator::base_for(Bytes size) const {
   std::vector<Interval> old;
   blocks_.for_each([&](const Block& block) {
-    if (block.source == Source::kFallback || block.born >= step_before_began_) return;
+    if (block.source == Source::kFallback || block.born > step_before_began_) return;
     const Bytes offset = arena_.offset_of(block.address);
     old.push_back({offset, offset + block.room});
   });
