@@ -1,0 +1,866 @@
+#include "runtime/runtime_allocator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/clocked_device.h"
+#include "runtime/planned_training.h"
+#include "runtime/play.h"
+#include "runtime/watched.h"
+
+namespace stweaver {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::ThrowsMessage;
+
+std::shared_ptr<const PlanIndex> index_of(Plan plan) {
+  return std::make_shared<PlanIndex>(std::move(plan));
+}
+
+/// A plan of one slot for the whole arena, on one stream, and no step.
+std::shared_ptr<const PlanIndex> roomy_plan(Bytes arena) {
+  Plan plan;
+  plan.arena = arena;
+  plan.prologue = 1;
+  plan.slots = {{.size = arena, .offset = 0, .stream = 0, .death = 1}};
+  return index_of(std::move(plan));
+}
+
+/// A step of slots side by side, all of the step alive at once.
+std::shared_ptr<const PlanIndex> plan_of(const std::vector<Bytes>& sizes) {
+  Plan plan;
+  for (const Bytes size : sizes) {
+    plan.slots.push_back(
+        {.size = size, .offset = plan.arena, .stream = 0, .death = static_cast<Time>(sizes.size())});
+    plan.arena += size;
+  }
+  return index_of(std::move(plan));
+}
+
+std::byte* bytes(void* memory) {
+  return static_cast<std::byte*>(memory);
+}
+
+// ---- the job as planned ----
+
+/// Of the prologue, then of each step.
+std::vector<std::int64_t> misses_of(const Played& played) {
+  std::vector<std::int64_t> misses;
+  for (const Served& served : played.served) misses.push_back(served.misses());
+  return misses;
+}
+
+TEST(RuntimeAllocator, ServesEveryRequestOfTheJobAtItsPlannedPlace) {
+  for (const PlannedTraining& job :
+       {plain_training(), training_on_two_streams(), PlannedTraining({.zero_grad_first = true})}) {
+    const Played played = Player(job.plan).play(job.script);
+    EXPECT_THAT(misses_of(played), Each(0));
+    EXPECT_EQ(played.end.served.planned, static_cast<std::int64_t>(job.script.requests.size()));
+    EXPECT_EQ(played.end.peaks.reserved, align_up(job.plan->plan().arena, 2 * kMiB));
+    EXPECT_EQ(played.end.peaks.fallback_reserved, 0);
+  }
+}
+
+TEST(RuntimeAllocator, ServesStepsOfOtherLengths) {
+  Training training({});
+  for (const Bytes scale : {8, 12, 16, 11, 14, 9, 16}) training.step(scale);
+  const std::shared_ptr<const PlanIndex> plan = index_of(checked_plan(training.job.trace()));
+  Training other({});
+  for (const Bytes scale : {8, 15, 10, 16, 13, 12, 9}) other.step(scale);
+  const Played played = Player(plan).play(script_of(other.job.trace(), spans_of(other), 0));
+  EXPECT_LE(played.end.served.misses() * 50, played.end.served.hits() + played.end.served.misses());
+}
+
+TEST(RuntimeAllocator, ServesStreamsWhoseHandlesAreNotThoseOfTheRecording) {
+  PlannedTraining job = training_on_two_streams();
+  for (Asked& asked : job.script.requests) asked.stream = asked.stream == 0 ? 0 : 4711;
+  const Played played = Player(job.plan).play(job.script);
+  EXPECT_EQ(played.end.served.planned, static_cast<std::int64_t>(job.script.requests.size()));
+}
+
+TEST(RuntimeAllocator, HoldsTheArenaFromItsAdoptionOn) {
+  const PlannedTraining job = plain_training();
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, job.plan);
+  const Bytes held = align_up(job.plan->plan().arena, 2 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().reserved(), held);
+  ASSERT_TRUE(watched.hits(job.script.requests.front().size));
+  EXPECT_EQ(watched.allocator.statistics().reserved(), held);
+  EXPECT_FALSE(watched.hits(job.plan->plan().arena + 1)) << "no slot is that large";
+  EXPECT_GE(watched.allocator.statistics().reserved(), held + job.plan->plan().arena + 1);
+}
+
+TEST(RuntimeAllocator, CountsWhyTheFallbackServed) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream);
+  watched.allocate(1000);
+  Plan plan = plan_of({4096, 8192})->plan();
+  plan.slots.push_back({.size = 512, .offset = kUnplanned, .stream = 0, .death = 3});
+  ASSERT_TRUE(watched.allocator.adopt(index_of(plan)));
+  for (const Bytes size : {4096, 8192, 512, 777, 20000}) watched.allocate(size);
+  watched.allocate(4096, 0, 3);
+  watched.allocate(4096);  // the next step's, while this one's lives
+  const auto& missed = watched.allocator.statistics().served.missed;
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kNoPlan)], 1);
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kDynamic)], 1);
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kUnknown)], 1);
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kTooLarge)], 1);
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kPool)], 1);
+  EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kOccupied)], 1);
+}
+
+TEST(RuntimeAllocator, KeepsTheStatisticsOfTheStepAndOfTheOneBefore) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({kMiB, kMiB}));
+  void* const kept = watched.allocate(kMiB);
+  watched.free(watched.allocate(kMiB));
+  watched.free(watched.allocate(3 * kMiB));
+  EXPECT_EQ(watched.allocator.statistics().step.served.hits(), 2);
+  watched.begin_step();
+  const RuntimeStatistics now = watched.allocator.statistics();
+  EXPECT_EQ(now.steps, 1);
+  EXPECT_EQ(now.last_step.served.planned, 2);
+  EXPECT_EQ(now.last_step.served.misses(), 1);
+  EXPECT_EQ(now.last_step.peaks.requested, 4 * kMiB);
+  EXPECT_EQ(now.step.served.hits(), 0);
+  EXPECT_EQ(now.step.peaks.requested, kMiB) << "what is still alive";
+  watched.free(kept);
+}
+
+// ---- the job in other ways than planned ----
+
+constexpr std::size_t kChanged = 3;  // the step that is changed in the tests below; 0 is the first
+
+// What a change may cost beside itself: the requests that look like its neighbours.
+constexpr std::int64_t kNeighbourhood = 6;
+
+class Streams : public testing::TestWithParam<bool> {
+ protected:
+  PlannedTraining job = GetParam() ? training_on_two_streams() : plain_training();
+
+  [[nodiscard]] const std::vector<RequestId>& step() const { return job.script.steps[kChanged]; }
+
+  /// A request more, made and freed before another one.
+  [[nodiscard]] Script with_extra(RequestId before, const Asked& extra) const {
+    Script script = job.script;
+    script.requests.push_back(extra);
+    const auto id = static_cast<RequestId>(script.requests.size() - 1);
+    const std::size_t at = find_call(script, Call::Kind::kAllocate, before);
+    insert_call(script, at, {Call::Kind::kFree, id});
+    insert_call(script, at, {Call::Kind::kAllocate, id});
+    return script;
+  }
+
+  void expect_cost(const Script& script, std::int64_t most) const {
+    const std::vector<std::int64_t> misses = misses_of(Player(job.plan).play(script));
+    EXPECT_LE(misses[kChanged + 1], most);
+    EXPECT_THAT(std::vector(misses.begin() + kChanged + 2, misses.end()), Each(0));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(RuntimeAllocator, Streams, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Two" : "One"; });
+
+TEST_P(Streams, AnExtraRequestCostsItsNeighbourhood) {
+  // Of any size: such as no slot has, and such as slots far ahead have too.
+  std::set<Bytes> sizes = {1, 1000, 123 * kKiB};
+  for (const RequestId id : step()) sizes.insert(job.script.requests[id].size);
+  for (const Bytes size : sizes) {
+    for (const RequestId at : {step()[0], step()[7], job.middle_of(kChanged)}) {
+      SCOPED_TRACE(text(size, " bytes before request ", at));
+      expect_cost(with_extra(at, {size}), 1 + kNeighbourhood);
+    }
+  }
+}
+
+TEST_P(Streams, AMissingRequestCostsItsNeighbourhood) {
+  for (std::size_t i = 0; i < step().size(); i += 3) {
+    SCOPED_TRACE(text("without request ", i, " of the step"));
+    Script script = job.script;
+    erase_call(script, find_call(script, Call::Kind::kFree, step()[i]));
+    erase_call(script, find_call(script, Call::Kind::kAllocate, step()[i]));
+    expect_cost(script, kNeighbourhood);
+  }
+}
+
+TEST_P(Streams, ALargerRequestCostsItsNeighbourhood) {
+  for (std::size_t i = 0; i < step().size(); i += 3) {
+    SCOPED_TRACE(text("request ", i, " of the step is larger"));
+    Script script = job.script;
+    Bytes& size = script.requests[step()[i]].size;
+    size = size * 2 + 4096;
+    expect_cost(script, 1 + kNeighbourhood);
+  }
+}
+
+TEST_P(Streams, AStepCutShortLeavesTheNextOneWhole) {
+  Script script = job.script;
+  for (std::size_t i = step().size() / 2; i < step().size(); ++i) {
+    erase_call(script, find_call(script, Call::Kind::kFree, step()[i]));
+    erase_call(script, find_call(script, Call::Kind::kAllocate, step()[i]));
+  }
+  expect_cost(script, 0);
+}
+
+TEST_P(Streams, ATensorKeptForTwoStepsCostsWhatWouldHaveTakenItsPlace) {
+  for (const RequestId id : {step()[3], job.middle_of(kChanged)}) {
+    SCOPED_TRACE(text("request ", id));
+    Script script = job.script;
+    const std::size_t end = find_step(script, kChanged + 2);
+    insert_call(script, end, {Call::Kind::kFree, id});
+    erase_call(script, find_call(script, Call::Kind::kFree, id));
+    const Played played = Player(job.plan).play(script);
+    // Whatever lies there meanwhile: at worst a few per layer.
+    EXPECT_LE(misses_of(played)[kChanged + 1], 40);
+    EXPECT_LE(misses_of(played)[kChanged + 2], 40);
+    EXPECT_EQ(misses_of(played)[kChanged + 3], 0);
+    EXPECT_LE(played.end.peaks.reserved, job.plan->plan().arena * 2);
+  }
+}
+
+TEST_P(Streams, RequestsOfPrivatePoolsAreTheFallbacksAndCostThePlanNothing) {
+  const RequestId middle = job.middle_of(kChanged);
+  const Asked& like = job.script.requests[middle];
+  for (const Asked& pooled : {Asked{like.size, like.stream, 1}, Asked{64 * kKiB, 0, 2}}) {
+    const Played played = Player(job.plan).play(with_extra(middle, pooled));
+    EXPECT_EQ(played.end.served.missed[static_cast<std::size_t>(Miss::kPool)], 1);
+    EXPECT_EQ(played.end.served.misses(), 1);
+  }
+}
+
+TEST(RuntimeAllocator, KeepsItsPlaceAmongPlannedRequestsOfPrivatePools) {
+  // Each step allocates the same size in a private pool and outside of it, in turn.
+  Job job;
+  std::vector<Lifespan> spans;
+  job.allocate(kMiB);
+  for (int step = 0; step < 6; ++step) {
+    const Time begin = job.now();
+    job.mark(text("iteration ", step));
+    std::vector<RequestId> kept;
+    for (Bytes i = 1; i <= 20; ++i) {
+      kept.push_back(job.allocate(i * 64 * kKiB, 0, 1));
+      kept.push_back(job.allocate(i * 64 * kKiB, 7));
+      kept.push_back(job.allocate(i * 64 * kKiB));
+    }
+    job.free_all(kept);
+    spans.push_back({begin, job.now()});
+  }
+  const std::shared_ptr<const PlanIndex> plan = index_of(checked_plan(job.trace()));
+  ASSERT_GT(plan->plan().slots.size(), plan->plan().prologue);
+  const std::vector<std::int64_t> misses = misses_of(Player(plan).play(script_of(job.trace(), spans, 0)));
+  EXPECT_THAT(std::vector(misses.begin() + 1, misses.end()), Each(20)) << "those of the pool";
+}
+
+// ---- streams ----
+
+TEST(RuntimeAllocator, LendsIdleSpaceInTheArena) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  EXPECT_TRUE(watched.hits(5 * kMiB)) << "no slot is like that, but all is idle";
+  EXPECT_EQ(watched.allocator.statistics().reused, 5 * kMiB);
+  EXPECT_TRUE(watched.hits(kMiB, 9)) << "nobody ever used that";
+}
+
+TEST(RuntimeAllocator, DoesNotLendWhatAnotherStreamUsedLast) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  watched.free(watched.allocate(8 * kMiB));
+  EXPECT_FALSE(watched.hits(5 * kMiB, 9));
+  EXPECT_TRUE(watched.hits(5 * kMiB, 0));
+  EXPECT_THAT(device.waited_for(), IsEmpty()) << "lending is not worth a wait";
+}
+
+TEST(RuntimeAllocator, GivesASlotToItsOwnStreamOnly) {
+  const PlannedTraining job = training_on_two_streams();
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, job.plan);
+  const Bytes size = job.script.requests[1].size;  // nothing on the other stream is like it
+  watched.free(watched.allocate(size, 7));
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 0);
+  watched.allocate(job.script.requests[0].size, 0);
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 1);
+}
+
+TEST(RuntimeAllocator, HoldsABlockBackUntilTheStreamsItWasRecordedForAreDone) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB, 4096}));
+  void* const block = watched.allocate(8 * kMiB);
+  device.work(5);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);
+  EXPECT_EQ(watched.allocator.statistics().requested, 0);
+  EXPECT_EQ(watched.allocator.statistics().allocated, 8 * kMiB) << "stream 5 may still use it";
+  EXPECT_FALSE(watched.hits(5 * kMiB)) << "unplanned: not worth a wait";
+  device.finish(5);
+  EXPECT_TRUE(watched.hits(5 * kMiB));
+  EXPECT_EQ(device.waited_for().size(), 0U);
+}
+
+TEST(RuntimeAllocator, WaitsForOtherStreamsWhereThePlanNeedsTheirPlace) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  void* const block = watched.allocate(8 * kMiB);
+  const Work work = device.work(5);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);
+  EXPECT_FALSE(device.is_behind(0, work));
+  EXPECT_EQ(watched.allocate(8 * kMiB), block);
+  EXPECT_TRUE(device.is_behind(0, work));
+}
+
+TEST(RuntimeAllocator, MakesAThirdStreamWaitForTheSecondsUseOfTheFirstsBlock) {
+  // The block of stream 1 is used on stream 5. Stream 2 gets one half of it and waits; stream 3 gets the
+  // other half behind an event of stream 1, which must not be one from before stream 1 itself waited for
+  // stream 5.
+  Plan plan;
+  plan.arena = 8 * kMiB;
+  plan.stream_gap = 4;
+  plan.slots = {{.size = 8 * kMiB, .offset = 0, .stream = 1, .death = 1},
+                {.size = 4 * kMiB, .offset = 0, .stream = 2, .death = 2},
+                {.size = 4 * kMiB, .offset = 4 * kMiB, .stream = 3, .death = 3}};
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, index_of(plan));
+  void* const block = watched.allocate(8 * kMiB, 1);
+  const Work work = device.work(5);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);
+  EXPECT_TRUE(watched.hits(4 * kMiB, 2));
+  EXPECT_TRUE(device.is_behind(2, work));
+  EXPECT_TRUE(watched.hits(4 * kMiB, 3));
+  EXPECT_TRUE(device.is_behind(3, work));
+}
+
+TEST(RuntimeAllocator, RecordingItsOwnStreamHoldsNothingBack) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  void* const block = watched.allocate(8 * kMiB, 3);
+  watched.allocator.record_stream(block, 3);
+  watched.free(block);
+  EXPECT_EQ(watched.allocator.statistics().allocated, 0);
+}
+
+/// A program that uses its memory on several streams, on a device that knows what comes after what.
+class Program {
+ public:
+  Program(std::shared_ptr<const PlanIndex> plan, unsigned seed, int streams)
+      : plan_(std::move(plan)), random_(seed), streams_(streams), watched_(device_, upstream_, plan_) {}
+
+  void run(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      if (!blocks_.empty() && chance(0.48)) {
+        free_one();
+      } else {
+        allocate_one();
+      }
+      if (chance(0.1)) device_.finish(any_stream());
+      if (chance(0.01)) begin_step();
+      if (chance(0.002)) watched_.allocator.drop_plan();
+      if (chance(0.01)) watched_.allocator.adopt(plan_);
+    }
+    while (!blocks_.empty()) free_one();
+    device_.finish();
+    watched_.allocator.empty_cache();
+    watched_.expect_all_returned();
+  }
+
+  [[nodiscard]] RuntimeStatistics statistics() const { return watched_.allocator.statistics(); }
+
+ private:
+  struct Used {
+    void* memory = nullptr;
+    Bytes size = 0;
+    Stream stream = 0;
+  };
+
+  bool chance(double of) { return std::uniform_real_distribution<>(0, 1)(random_) < of; }
+  std::size_t any(std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most)(random_); }
+  Stream any_stream() { return any(static_cast<std::size_t>(streams_) - 1) * 7; }
+
+  void begin_step() {
+    watched_.begin_step();
+    cursor_ = plan_->plan().prologue;
+  }
+
+  void allocate_one() {
+    Asked wish = {static_cast<Bytes>(any(256 * 1024)) + 1, any_stream()};
+    if (chance(0.8)) {
+      const std::vector<Slot>& slots = plan_->plan().slots;
+      cursor_ = cursor_ + 1 < slots.size() ? cursor_ + 1 : plan_->plan().prologue;
+      wish = {slots[cursor_].size, slots[cursor_].stream};
+    }
+    const Used block = {watched_.allocate(wish.size, wish.stream), wish.size, wish.stream};
+    races_.expect_done(address(block), block.size, block.stream);
+    use(block, block.stream);
+    blocks_.push_back(block);
+  }
+
+  void free_one() {
+    const std::size_t which = chance(0.5) ? blocks_.size() - 1 : any(blocks_.size() - 1);
+    const Used block = blocks_[which];
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(which));
+    use(block, block.stream);
+    if (chance(0.2)) {
+      for (std::size_t i = any(7); i-- > 0;) lend(block, any_stream());
+    }
+    watched_.free(block.memory);
+  }
+
+  /// Another stream works with the block, after what its own has done so far.
+  void lend(const Used& block, Stream stream) {
+    const DeviceEvent event = device_.record(block.stream);
+    device_.wait(stream, event);
+    device_.forget(event);
+    watched_.allocator.record_stream(block.memory, stream);
+    use(block, stream);
+  }
+
+  void use(const Used& block, Stream stream) {
+    races_.used(address(block), block.size, device_.work(stream));
+  }
+  static std::uintptr_t address(const Used& block) { return reinterpret_cast<std::uintptr_t>(block.memory); }
+
+  ClockedDevice device_;
+  CachingUpstream upstream_{AllocatorSettings(), device_};
+  RaceDetector races_{device_};
+  std::shared_ptr<const PlanIndex> plan_;
+  std::mt19937 random_;
+  int streams_;
+  Watched watched_;
+  std::vector<Used> blocks_;
+  std::size_t cursor_ = 0;
+};
+
+TEST(RuntimeAllocator, NeverHandsMemoryToAStreamBeforeItsLastUsersAreDone) {
+  const std::shared_ptr<const PlanIndex> plan = training_on_two_streams().plan;
+  for (const int streams : {2, 8, 90}) {
+    for (unsigned seed = 0; seed < 6; ++seed) {
+      SCOPED_TRACE(text(streams, " streams, seed ", seed));
+      Program program(plan, seed, streams);
+      program.run(1500);
+      EXPECT_GT(program.statistics().served.planned, 100);
+      EXPECT_GT(program.statistics().waits, 0);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(RuntimeAllocator, ServesMoreStreamsThanHaveLanesFromTheFallback) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings(), device};
+  Watched watched(device, upstream, plan_of({64 * kMiB}));
+  for (Stream stream = 1; stream <= 64; ++stream) watched.free(watched.allocate(512, stream));
+  EXPECT_FALSE(watched.hits(512, 1000));
+  void* const block = watched.allocate(512, 1);
+  const Work work = device.work(1000);
+  watched.allocator.record_stream(block, 1000);
+  watched.free(block);
+  EXPECT_EQ(watched.allocate(512, 1), block);
+  EXPECT_TRUE(device.is_behind(1, work));
+}
+
+// ---- limits ----
+
+TEST(RuntimeAllocator, WithoutAPlanIsTheFallback) {
+  const PlannedTraining job = plain_training();
+  for (const auto& plan : {std::shared_ptr<const PlanIndex>(), index_of(Plan())}) {
+    const Played played = Player(plan).play(job.script);
+    EXPECT_EQ(played.end.served.hits(), 0);
+    EXPECT_EQ(played.end.arena, 0);
+    EXPECT_EQ(played.end.peaks.reserved, played.end.peaks.fallback_reserved);
+  }
+}
+
+TEST(RuntimeAllocator, GivesNothingForNoBytes) {
+  const PlannedTraining job = plain_training();
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, job.plan);
+  EXPECT_EQ(watched.try_allocate(0), nullptr);
+  EXPECT_EQ(watched.try_allocate(0, 9, 3), nullptr);
+  EXPECT_EQ(watched.allocator.allocate(-1), nullptr);
+  watched.free(nullptr);
+  EXPECT_TRUE(watched.hits(job.script.requests.front().size));
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 1);
+}
+
+TEST(RuntimeAllocator, RefusesWhatItDidNotGive) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  void* const block = watched.allocate(8 * kMiB);
+  void* const other = watched.allocate(9 * kMiB);  // the fallback's
+  const auto one_line = AllOf(HasSubstr("no block begins"), Not(HasSubstr("\n")));
+  const auto not_allocated = AllOf(HasSubstr("not allocated"), Not(HasSubstr("\n")));
+  const auto freeing = [&](void* memory) { return [&, memory] { watched.allocator.free(memory); }; };
+  const auto sharing = [&](void* memory) {
+    return [&, memory] { watched.allocator.record_stream(memory, 3); };
+  };
+  int elsewhere = 0;
+  EXPECT_THAT(freeing(bytes(block) + 512), ThrowsMessage<Error>(one_line));
+  EXPECT_THAT(sharing(bytes(block) + 512), ThrowsMessage<Error>(one_line));
+  EXPECT_THAT(freeing(&elsewhere), ThrowsMessage<Error>(not_allocated));
+  EXPECT_THAT(sharing(&elsewhere), ThrowsMessage<Error>(not_allocated));
+  EXPECT_THAT(freeing(bytes(other) + 1), ThrowsMessage<Error>(not_allocated));
+  watched.expect_balanced_books();
+  watched.free(block);
+  watched.free(other);
+  EXPECT_THAT(freeing(block), ThrowsMessage<Error>(one_line));
+  EXPECT_THAT(sharing(block), ThrowsMessage<Error>(one_line));
+  EXPECT_THAT(freeing(other), ThrowsMessage<Error>(not_allocated));
+  watched.expect_balanced_books();
+  watched.expect_all_returned();
+  EXPECT_EQ(watched.allocate(8 * kMiB), block) << "all is as if nobody had tried";
+}
+
+TEST(RuntimeAllocator, RefusesAPlanThatTheDeviceDoesNotHold) {
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(66 * kMiB)));
+  EXPECT_FALSE(watched.allocator.follows_plan());
+  EXPECT_EQ(device.memory().free, 64 * kMiB);
+  EXPECT_TRUE(watched.allocator.adopt(roomy_plan(64 * kMiB)));
+  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(66 * kMiB)));
+  EXPECT_TRUE(watched.allocator.follows_plan()) << "all is as before";
+  EXPECT_TRUE(watched.hits(64 * kMiB));
+  EXPECT_EQ(watched.allocator.statistics().plans, 1);
+}
+
+TEST(RuntimeAllocator, OutOfMemoryIsNoBlockAndChangesNothing) {
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, roomy_plan(32 * kMiB));
+  EXPECT_EQ(watched.try_allocate(80 * kMiB), nullptr);
+  EXPECT_EQ(watched.try_allocate(Bytes{1} << 60U), nullptr);
+  EXPECT_EQ(watched.allocator.statistics().ooms, 2);
+  EXPECT_EQ(watched.allocator.statistics().served.hits(), 0);
+  watched.begin_step();
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().arena, 32 * kMiB);
+  EXPECT_TRUE(watched.hits(20 * kMiB));
+}
+
+TEST(RuntimeAllocator, GivesIdleArenaToAFallbackThatHasNoneLeft) {
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({40 * kMiB}));
+  void* const large = watched.allocate(60 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().reclaims, 1);
+  EXPECT_EQ(watched.allocator.statistics().arena, 0);
+  EXPECT_FALSE(watched.hits(1000)) << "the plan has a hole";
+  watched.free(large);
+  watched.begin_step();  // gives back what the fallback holds
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().arena, 40 * kMiB);
+  EXPECT_TRUE(watched.hits(40 * kMiB));
+}
+
+TEST(RuntimeAllocator, KeepsTheArenaOfLivingBlocksWhenItGivesTheRest) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({300 * kMiB, 300 * kMiB}));
+  void* const block = watched.allocate(300 * kMiB);
+  std::memset(block, 42, 300 * kMiB);
+  watched.allocate(500 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().reclaims, 1);
+  EXPECT_GE(watched.allocator.statistics().arena, 300 * kMiB);
+  EXPECT_LT(watched.allocator.statistics().arena, 600 * kMiB);
+  EXPECT_EQ(bytes(block)[0], std::byte{42});
+  EXPECT_EQ(bytes(block)[300 * kMiB - 1], std::byte{42});
+  watched.free(block);
+}
+
+TEST(RuntimeAllocator, BlocksThatWaitForStreamsAreReclaimedToo) {
+  ClockedDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({40 * kMiB}));
+  void* const block = watched.allocate(40 * kMiB);
+  device.work(5);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);
+  watched.allocate(60 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().allocated, 0);
+}
+
+// ---- plans come and go ----
+
+TEST(RuntimeAllocator, LeavesLivingBlocksWhereTheyAreWhenThePlanChanges) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({4 * kMiB, 4 * kMiB}));
+  std::vector<std::pair<void*, int>> blocks;
+  const auto fill = [&](Bytes size) {
+    void* const block = watched.allocate(size);
+    blocks.emplace_back(block, static_cast<int>(blocks.size()) + 1);
+    std::memset(block, blocks.back().second, static_cast<std::size_t>(size));
+  };
+  const auto expect_untouched = [&] {
+    for (const auto& [block, value] : blocks) {
+      EXPECT_EQ(bytes(block)[0], std::byte(value));
+      EXPECT_EQ(bytes(block)[4 * kMiB - 1], std::byte(value));
+    }
+  };
+  fill(4 * kMiB);
+  watched.begin_step();
+  watched.begin_step();
+  for (const Bytes slots : {3, 40, 1, 10}) {
+    ASSERT_TRUE(
+        watched.allocator.adopt(plan_of(std::vector<Bytes>(static_cast<std::size_t>(slots), 4 * kMiB))));
+    fill(4 * kMiB);
+    fill(4 * kMiB);
+    expect_untouched();
+    watched.begin_step();
+    watched.begin_step();
+    expect_untouched();
+  }
+  watched.allocator.drop_plan();
+  fill(4 * kMiB);
+  expect_untouched();
+  while (!blocks.empty()) {
+    watched.free(blocks.back().first);
+    blocks.pop_back();
+    expect_untouched();
+  }
+  watched.allocator.empty_cache();
+  watched.expect_all_returned();
+  EXPECT_EQ(device.memory().free, kGiB);
+}
+
+TEST(RuntimeAllocator, PutsANewPlanWhereNobodyHasOutlivedAStep) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({4 * kMiB, 4 * kMiB}));
+  void* const old = watched.allocate(4 * kMiB);
+  watched.begin_step();
+  watched.begin_step();
+  ASSERT_TRUE(watched.allocator.adopt(plan_of({6 * kMiB, 2 * kMiB})));
+  EXPECT_GE(bytes(watched.allocate(6 * kMiB)), bytes(old) + 4 * kMiB);
+  watched.allocate(2 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 3) << "the old block is in nobody's way";
+}
+
+TEST(RuntimeAllocator, GivesTheArenaBackWhenThePlanIsDropped) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, roomy_plan(64 * kMiB));
+  watched.allocator.drop_plan();
+  EXPECT_FALSE(watched.allocator.follows_plan());
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 0);
+  EXPECT_EQ(device.memory().free, kGiB);
+  EXPECT_FALSE(watched.hits(4096));
+  ASSERT_TRUE(watched.allocator.adopt(roomy_plan(64 * kMiB)));
+  EXPECT_TRUE(watched.hits(4096));
+}
+
+TEST(RuntimeAllocator, EmptyCacheKeepsWhatThePlanNeeds) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, roomy_plan(64 * kMiB));
+  watched.free(watched.allocate(100 * kMiB));
+  EXPECT_GE(watched.allocator.statistics().fallback_reserved, 100 * kMiB);
+  watched.allocator.empty_cache();
+  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 0);
+  EXPECT_EQ(watched.allocator.statistics().arena, 64 * kMiB);
+}
+
+TEST(RuntimeAllocator, GivesTheFallbacksIdleMemoryBackAtAStepBoundary) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({256 * kMiB}));
+  void* const kept = watched.allocate(256 * kMiB);
+  watched.free(watched.allocate(100 * kMiB));
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 0);
+  watched.free(watched.allocate(500));
+  watched.begin_step();  // too little to be worth it after a step that needed it
+  EXPECT_GT(watched.allocator.statistics().fallback_reserved, 0);
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 0) << "a quiet step";
+  watched.free(kept);
+}
+
+// ---- a device that fails ----
+
+constexpr std::array kDeviceCallsOfTheArena = {
+    DeviceCall::kReserve, DeviceCall::kRelease, DeviceCall::kMap,    DeviceCall::kUnmap,
+    DeviceCall::kRecord,  DeviceCall::kWait,    DeviceCall::kPassed, DeviceCall::kSynchronize};
+
+TEST(RuntimeAllocator, ServesTheJobWhateverCallOfTheDeviceFails) {
+  const PlannedTraining job = training_on_two_streams();
+  for (const DeviceCall call : kDeviceCallsOfTheArena) {
+    for (const std::int64_t nth : {0, 1, 2, 5}) {
+      SCOPED_TRACE(text("call ", static_cast<int>(call), ", number ", nth));
+      HostDevice host(kGiB);
+      FailingDevice device(host);
+      CachingUpstream upstream{AllocatorSettings()};
+      Watched watched(device, upstream);
+      if (nth == 0) {
+        device.fail_every(call);
+      } else {
+        device.fail_nth(call, nth);
+      }
+      watched.allocator.adopt(job.plan);
+      std::map<RequestId, void*> blocks;
+      for (const Call& played : job.script.calls) {
+        const Asked& asked = job.script.requests[played.request];
+        if (played.kind == Call::Kind::kStep) {
+          watched.begin_step();
+        } else if (played.kind == Call::Kind::kFree) {
+          watched.free(blocks.at(played.request));
+          blocks.erase(played.request);
+        } else {
+          void* const block = blocks[played.request] = watched.allocate(asked.size, asked.stream);
+          if (played.request % 9 == 0) watched.allocator.record_stream(block, 77 + played.request % 7);
+        }
+      }
+      watched.allocator.drop_plan();
+      watched.allocator.adopt(job.plan);
+      for (const auto& [id, block] : blocks) watched.free(block);
+      device.heal();
+      watched.allocator.empty_cache();
+      watched.allocator.drop_plan();
+      watched.expect_all_returned();
+      EXPECT_EQ(watched.allocator.statistics().arena, 0);
+    }
+  }
+}
+
+TEST(RuntimeAllocator, DoesWithoutAnArenaOnADeviceThatCannotMap) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  CachingUpstream upstream(AllocatorSettings(), host);
+  Watched watched(device, upstream);
+  for (const DeviceCall call : {DeviceCall::kReserve, DeviceCall::kMap}) {
+    device.heal();
+    device.fail_every(call);
+    EXPECT_FALSE(watched.allocator.adopt(roomy_plan(64 * kMiB)));
+    EXPECT_FALSE(watched.hits(4096));
+  }
+  device.heal();
+  EXPECT_TRUE(watched.allocator.adopt(roomy_plan(64 * kMiB)));
+  EXPECT_TRUE(watched.hits(4096));
+}
+
+TEST(RuntimeAllocator, ServesElsewhereWhatCannotBeOrdered) {
+  for (const DeviceCall call : {DeviceCall::kRecord, DeviceCall::kWait}) {
+    ClockedDevice clocked;
+    FailingDevice device(clocked);
+    CachingUpstream upstream{AllocatorSettings()};
+    Plan plan;
+    plan.arena = 8 * kMiB;
+    plan.slots = {{.size = 8 * kMiB, .offset = 0, .stream = 1, .death = 1},
+                  {.size = 8 * kMiB, .offset = 0, .stream = 2, .death = 2}};
+    Watched watched(device, upstream, index_of(plan));
+    void* const first = watched.allocate(8 * kMiB, 1);
+    const Work work = clocked.work(1);
+    watched.free(first);
+    device.fail_every(call);
+    EXPECT_FALSE(watched.hits(8 * kMiB, 2));
+    device.heal();
+    watched.begin_step();
+    EXPECT_TRUE(watched.hits(8 * kMiB, 1));
+    static_cast<void>(work);
+  }
+}
+
+// ---- any stream of requests ----
+
+/// Requests at random: often as the plan has them next, often not.
+class Storm {
+ public:
+  Storm(const std::shared_ptr<const PlanIndex>& plan, unsigned seed, double foreign)
+      : plan_(plan->plan()), random_(seed), foreign_(foreign), watched_(device_, upstream_, plan) {}
+
+  void blow(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      if (!blocks_.empty() && chance(0.47)) {
+        free_one();
+      } else {
+        allocate_one();
+      }
+      if (chance(0.002)) cursor_ = plan_.prologue;
+      if (chance(0.005)) watched_.begin_step();
+    }
+    while (!blocks_.empty()) free_one();
+    watched_.expect_all_returned();
+  }
+
+ private:
+  bool chance(double of) { return std::uniform_real_distribution<>(0, 1)(random_) < of; }
+  template <typename Number>
+  Number any(Number low, Number high) {
+    return std::uniform_int_distribution<Number>(low, high)(random_);
+  }
+
+  void allocate_one() {
+    Asked wish{any<Bytes>(0, 3 * kMiB), any<Stream>(0, 1) * 7, 0};
+    if (chance(0.05)) wish.pool = any<Pool>(1, 2);
+    if (!plan_.slots.empty() && !chance(foreign_)) {
+      cursor_ = (cursor_ + (chance(0.1) ? any<std::size_t>(0, 5) : 1)) % plan_.slots.size();
+      const Slot& slot = plan_.slots[cursor_];
+      wish = {slot.size, slot.stream, 0};
+      if (slot.varying || chance(0.05)) wish.size = any<Bytes>(slot.size / 2, slot.size + 600);
+    }
+    blocks_.push_back(watched_.try_allocate(wish.size, wish.stream, wish.pool));
+  }
+
+  void free_one() {
+    const std::size_t which = chance(0.5) ? blocks_.size() - 1 : any<std::size_t>(0, blocks_.size() - 1);
+    watched_.free(blocks_[which]);
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  HostDevice device_{64 * kGiB};
+  CachingUpstream upstream_{AllocatorSettings()};
+  const Plan& plan_;
+  std::mt19937 random_;
+  double foreign_;
+  Watched watched_;
+  std::size_t cursor_ = 0;
+  std::vector<void*> blocks_;
+};
+
+TEST(RuntimeAllocator, NeverLetsTwoLivingBlocksShareAByteWhateverIsAsked) {
+  Training varying({.side_stream = 7});
+  for (const Bytes scale : {8, 12, 16, 11, 14, 9}) varying.step(scale);
+  const std::vector<std::shared_ptr<const PlanIndex>> plans = {
+      plain_training().plan, training_on_two_streams().plan, index_of(checked_plan(varying.job.trace())),
+      index_of(Plan())};
+  for (std::size_t which = 0; which < plans.size(); ++which) {
+    for (const double foreign : {0.02, 0.4, 1.0}) {  // fits, half fits, does not fit
+      for (unsigned seed = 0; seed < 4; ++seed) {
+        SCOPED_TRACE(text("plan ", which, ", foreign ", foreign, ", seed ", seed));
+        Storm(plans[which], seed, foreign).blow(3000);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stweaver
