@@ -143,7 +143,7 @@ void LifeCycle::start_planning() {
     planner_ = std::async(std::launch::async, work);
   } catch (const std::system_error& error) {  // no more threads
     log(text("no plan: ", error.what()));
-    start_watching();
+    give_up();
   }
 }
 
@@ -153,7 +153,7 @@ void LifeCycle::take_plan() {
     plan = planner_.get();
   } catch (const std::exception& error) {
     log(text("no plan: ", error.what()));
-    return start_watching();
+    return give_up();
   }
   if (plan->plan().slots.empty()) return record_longer();
   adopt(plan);
@@ -164,7 +164,7 @@ void LifeCycle::take_plan() {
 void LifeCycle::record_longer() {
   const bool is_enough = steps_ > 0 ? steps_to_record_ >= kMostSteps : requests_to_record_ >= kLastSearch;
   log(text("no plan: nothing repeats in what was recorded", is_enough ? "" : "; recording longer"));
-  if (is_enough) return start_watching();
+  if (is_enough) return give_up();
   steps_to_record_ *= 2;
   requests_to_record_ *= 2;
   start_recording();
@@ -182,6 +182,12 @@ bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
     log(text("not following the plan: the device has no ", in_gib(what.arena), " for its arena"));
   }
   return adopted;
+}
+
+/// For a good while.
+void LifeCycle::give_up() {
+  patience_ = kMostPatience;
+  start_watching();
 }
 
 void LifeCycle::start_watching() {

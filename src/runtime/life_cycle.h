@@ -79,6 +79,7 @@ class LifeCycle {
   void take_plan();
   void record_longer();
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
+  void give_up();
   void start_watching();
   void watch();
   void log(const std::string& line) const;

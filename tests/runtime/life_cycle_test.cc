@@ -1,0 +1,350 @@
+#include "runtime/life_cycle.h"
+
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "archive/archive.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "profile/profile.h"
+#include "simulate/caching_upstream.h"
+#include "trace/files.h"
+#include "trace/trace.h"
+
+namespace stweaver {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr Bytes kCapacity = 4 * kGiB;
+
+/// A training job in real memory: every tensor is filled with its number and looked at before it is freed.
+class Program {
+ public:
+  explicit Program(RuntimeAllocator& allocator) : allocator_(&allocator) {}
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  Program(Program&&) = delete;
+  Program& operator=(Program&&) = delete;
+  ~Program() { free_all(weights_); }
+
+  void build() {
+    for (int i = 0; i < kLayers; ++i) weights_.push_back(make(kMiB));
+  }
+
+  /// Forward, backward and optimizer, whose states are made in the first step.
+  void step(Bytes scale = 16) {
+    std::vector<Tensor> activations;
+    for (int i = 0; i < kLayers; ++i) {
+      activations.push_back(make(scale * 64 * kKiB));
+      activations.push_back(make(scale * 16 * kKiB + i * 512));
+      take(make(scale * 128 * kKiB));
+    }
+    std::vector<Tensor> gradients;
+    for (int i = kLayers; i-- > 0;) {
+      gradients.push_back(make(kMiB));
+      for (int j = 0; j < 2; ++j) {
+        take(activations.back());
+        activations.pop_back();
+      }
+    }
+    if (!optimized_) {
+      for (int i = 0; i < kLayers; ++i) weights_.push_back(make(2 * kMiB));
+    }
+    optimized_ = true;
+    free_all(gradients);
+  }
+
+  [[nodiscard]] std::vector<void*> weights() const {
+    std::vector<void*> addresses;
+    for (const Tensor& weight : weights_) addresses.push_back(weight.memory);
+    return addresses;
+  }
+
+ private:
+  static constexpr int kLayers = 24;
+
+  struct Tensor {
+    void* memory = nullptr;
+    Bytes size = 0;
+    unsigned char number = 0;
+  };
+
+  Tensor make(Bytes size) {
+    const Tensor tensor = {allocator_->allocate(size), size, ++number_};
+    EXPECT_NE(tensor.memory, nullptr);
+    std::memset(tensor.memory, tensor.number, static_cast<std::size_t>(size));
+    return tensor;
+  }
+
+  void take(const Tensor& tensor) {
+    const auto* const bytes = static_cast<const unsigned char*>(tensor.memory);
+    const std::vector<unsigned char> expected(static_cast<std::size_t>(tensor.size), tensor.number);
+    EXPECT_EQ(std::memcmp(bytes, expected.data(), expected.size()), 0) << "somebody else wrote into a tensor";
+    allocator_->free(tensor.memory);
+  }
+
+  void free_all(std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) take(tensor);
+    tensors.clear();
+  }
+
+  RuntimeAllocator* allocator_;
+  std::vector<Tensor> weights_;
+  bool optimized_ = false;
+  unsigned char number_ = 0;
+};
+
+class LifeCycleTest : public ::testing::Test {
+ protected:
+  LifeCycleOptions options() {
+    LifeCycleOptions options;
+    options.log = [this](const std::string& line) { lines.push_back(line); };
+    return options;
+  }
+
+  /// Steps as a job makes them, which is slower than a planner.
+  void run(LifeCycle& life, int steps, Bytes scale = 16) {
+    for (int i = 0; i < steps; ++i) {
+      life.begin_step();
+      program.step(scale);
+      life.wait_for_planner();
+    }
+  }
+
+  [[nodiscard]] Served last_step() const { return allocator.statistics().step.served; }
+
+  HostDevice device{kCapacity};
+  CachingUpstream upstream{AllocatorSettings(), device};
+  RuntimeAllocator allocator{device, upstream};
+  Program program{allocator};
+  std::vector<std::string> lines;
+};
+
+/// A plan of the whole job, as an earlier run left it.
+Plan saved_plan() {
+  HostDevice device(kCapacity);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  RuntimeAllocator allocator(device, upstream);
+  const auto recorder = std::make_shared<Recorder>(Recorder::Options{});
+  allocator.record(recorder);
+  {
+    Program program(allocator);
+    program.build();
+    for (int i = 0; i < 4; ++i) {
+      allocator.begin_step();
+      program.step();
+    }
+    allocator.record(nullptr);
+  }
+  const Trace& trace = recorder->trace();
+  Plan plan = synthesize(trace, profile_of(trace), {}).plan;
+  EXPECT_THAT(check_plan(plan, trace), IsEmpty());
+  return plan;
+}
+
+TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 3);
+  EXPECT_EQ(life.stage(), Stage::kPlanning);
+  EXPECT_FALSE(allocator.follows_plan());
+  run(life, 1);
+  EXPECT_EQ(life.stage(), Stage::kWatching);
+  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().reused, 0);
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("stweaver[0]: recording 2 steps"), HasSubstr("planning from"),
+                                 HasSubstr("following a plan from step 4 on")));
+}
+
+TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 5);
+  const RuntimeStatistics now = allocator.statistics();
+  EXPECT_LE(now.step.peaks.reserved, upstream.reserved() + now.arena);
+  EXPECT_LT(upstream.reserved(), now.peaks.fallback_reserved);
+}
+
+TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
+  std::promise<void> go;
+  LifeCycleOptions how = options();
+  how.plan = [ready = go.get_future().share()](const Trace& trace) {
+    ready.wait();
+    return plan_step(trace);
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  for (int i = 0; i < 10; ++i) {
+    life.begin_step();
+    program.step();
+  }
+  EXPECT_EQ(life.stage(), Stage::kPlanning);
+  EXPECT_EQ(last_step().hits(), 0);
+  go.set_value();
+  life.wait_for_planner();
+  run(life, 1);
+  EXPECT_EQ(last_step().misses(), 0);
+}
+
+TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
+  LifeCycle life(allocator, options(), saved_plan());
+  program.build();
+  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+  run(life, 4);
+  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+  EXPECT_EQ(upstream.reserved(), 0);
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 0 on")));
+}
+
+TEST_F(LifeCycleTest, PlansAgainWhenTheJobChangesAndLeavesLivingTensorsWhereTheyAre) {
+  LifeCycle life(allocator, options(), saved_plan());
+  program.build();
+  run(life, 4);
+  const std::vector<void*> weights = program.weights();
+  run(life, 10, 40);
+  EXPECT_THAT(lines, Contains(HasSubstr("the job has changed")));
+  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().reused, 0);
+  EXPECT_EQ(program.weights(), weights);
+  EXPECT_EQ(allocator.statistics().plans, 2);
+  // Back to what it was: the plan for larger steps serves that too, or there is another.
+  run(life, 10, 16);
+  EXPECT_EQ(last_step().misses(), 0);
+}
+
+TEST_F(LifeCycleTest, GivesTheOldPlansMemoryBackWhenItMovesOn) {
+  LifeCycle life(allocator, options(), saved_plan());
+  program.build();
+  run(life, 4);
+  run(life, 10, 40);
+  const RuntimeStatistics now = allocator.statistics();
+  // The weights and the step, each rounded up to extents of memory.
+  EXPECT_LT(now.reserved(), now.step.peaks.requested * 5 / 4 + 256 * kMiB);
+}
+
+TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 5);
+  run(life, 1, 60);
+  run(life, 5);
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("changed"))));
+  EXPECT_EQ(last_step().misses(), 0);
+}
+
+TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
+  LifeCycleOptions how = options();
+  how.plan = [](const Trace&) -> Plan { fail("no idea"); };
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 6);
+  EXPECT_THAT(lines, Contains(HasSubstr("no plan: no idea")));
+  EXPECT_FALSE(allocator.follows_plan());
+}
+
+TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
+  LifeCycleOptions how = options();
+  how.plan = [](const Trace& trace) {
+    Plan plan = plan_step(trace);
+    plan.arena = 2 * kCapacity;
+    return plan;
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 6);
+  EXPECT_THAT(lines, Contains(HasSubstr("not following the plan: the device has no 8.00 GiB")));
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_EQ(allocator.statistics().arena, 0);
+}
+
+TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
+  Plan plan = saved_plan();
+  plan.arena = 2 * kCapacity;
+  LifeCycle life(allocator, options(), plan);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  program.build();
+  run(life, 4);
+  EXPECT_EQ(last_step().misses(), 0);
+}
+
+TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
+  LifeCycleOptions how = options();
+  std::vector<std::size_t> seen;
+  how.plan = [&](const Trace& trace) {
+    seen.push_back(trace.requests.size());
+    return Plan();
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 60);
+  EXPECT_THAT(lines, Contains(HasSubstr("recording longer")));
+  EXPECT_EQ(life.stage(), Stage::kWatching);
+  ASSERT_EQ(seen.size(), 4U);
+  EXPECT_GT(seen.back(), 4 * seen.front());
+}
+
+TEST_F(LifeCycleTest, FindsStepsThatNobodyMarks) {
+  LifeCycle life(allocator, options());
+  program.build();
+  for (int i = 0; i < 600 && !allocator.follows_plan(); ++i) {
+    program.step();
+    life.poll();
+    life.wait_for_planner();
+  }
+  ASSERT_TRUE(allocator.follows_plan()) << ::testing::PrintToString(lines);
+  for (int i = 0; i < 2; ++i) program.step();
+  const Served before = allocator.statistics().served;
+  program.step();
+  EXPECT_EQ(allocator.statistics().served.misses(), before.misses());
+}
+
+TEST_F(LifeCycleTest, RecordsIntoAFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("job.stwtrace");
+  LifeCycleOptions how = options();
+  how.trace_path = path;
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 4);
+  const std::vector<Trace> traces = read_traces(open_archive(path), path);
+  ASSERT_EQ(traces.size(), 1U);
+  EXPECT_TRUE(traces.front().complete);
+  EXPECT_GE(profile_of(traces.front()).steps.spans.size(), 2U);
+}
+
+TEST_F(LifeCycleTest, AFullDiskIsALineInTheLog) {
+  LifeCycleOptions how = options();
+  how.trace_path = "/dev/full";
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 4);
+  EXPECT_THAT(lines, Contains(HasSubstr("/dev/full")));
+  EXPECT_EQ(last_step().misses(), 0);
+}
+
+TEST_F(LifeCycleTest, EveryLineSaysWhoseItIs) {
+  LifeCycleOptions how = options();
+  how.device = 3;
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 4);
+  EXPECT_THAT(lines, ::testing::Each(StartsWith("stweaver[3]: ")));
+  EXPECT_EQ(name_of(Stage::kRecording), "recording");
+}
+
+}  // namespace
+}  // namespace stweaver
