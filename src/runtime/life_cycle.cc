@@ -83,10 +83,19 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan
       requests_to_record_(kFirstSearch),
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
-  if (adopt(std::make_shared<PlanIndex>(std::move(plan)))) {
+  if (follows(std::move(plan))) {
     start_watching();
   } else {
     start_recording();
+  }
+}
+
+bool LifeCycle::follows(Plan plan) {
+  try {
+    return adopt(std::make_shared<PlanIndex>(std::move(plan)));
+  } catch (const Error& error) {
+    log(error.what());
+    return false;
   }
 }
 

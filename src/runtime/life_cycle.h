@@ -50,8 +50,8 @@ class LifeCycle {
  public:
   /// Begins to record. `allocator` must outlive this.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options);
-  /// Begins with a plan from an earlier run, to be followed from the job's first request on. Records if there
-  /// is no memory for its arena.
+  /// Begins with a plan from an earlier run, to be followed from the job's first request on. Records if that
+  /// cannot be: no memory for its arena, or made for another alignment.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan);
   LifeCycle(const LifeCycle&) = delete;
   LifeCycle& operator=(const LifeCycle&) = delete;
@@ -78,6 +78,7 @@ class LifeCycle {
   void start_planning();
   void take_plan();
   void record_longer();
+  bool follows(Plan plan);
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
   void give_up();
   void start_watching();

@@ -42,6 +42,10 @@ Likeness likeness_of(const Slot& slot) {
 
 PlanIndex::PlanIndex(Plan plan)
     : plan_(std::move(plan)), use_(plan_), hands_over_(plan_.slots.size(), false) {
+  if (plan_.alignment % kAlignment != 0) {
+    fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
+         kAlignment);
+  }
   sort_by_stream();
   for (PlannedStream& stream : streams_) {
     find_chance_sizes(stream);

@@ -83,6 +83,8 @@ class SizeTrail {
 /// Immutable; many threads may read it.
 class PlanIndex {
  public:
+  /// The plan must be one that read_plan() or synthesize() returned. Error when its alignment is no multiple
+  /// of kAlignment: tensors need it.
   explicit PlanIndex(Plan plan);
   PlanIndex(const PlanIndex&) = delete;
   PlanIndex& operator=(const PlanIndex&) = delete;

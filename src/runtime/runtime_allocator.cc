@@ -135,7 +135,8 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
       continue;
     }
     ++now_;  // what was recorded for the block's lane before it waited is no event behind these waits
-    release(waiting);
+    // Only the two streams know of the others, so whoever takes what is left must come after that.
+    release(waiting, now_);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     any = true;
   }
@@ -157,6 +158,11 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
                        .size = size,
                        .lane = order_.lane_of(stream),
                        .source = Source::kFallback};
+  // Upstream may have got a block back behind our back, and given it out again.
+  if (Block* const stale = blocks_.find(block.address)) {
+    count_living(*stale, -1);
+    blocks_.erase(stale);
+  }
   add_block(block, stream, pool);
   count_served(block, why);
   return memory;
@@ -212,13 +218,14 @@ void RuntimeAllocator::free(void* memory) {
 
 void RuntimeAllocator::free_in_arena(const Block& block) {
   const Waiting waiting =
-      block.shared ? waiting_of(block)
-                   : Waiting{arena_.offset_of(block.address), block.room, block.lane, block.recorded, {}};
+      block.shared
+          ? waiting_of(block)
+          : Waiting{arena_.offset_of(block.address), block.room, block.lane, now_, block.recorded, {}};
   if (waiting.events.front() != kNoEvent) {
     if (recorder_ && block.recorded != kNotRecorded) recorder_->drop(block.recorded);
     waiting_.push_back(waiting);
   } else {
-    release(waiting);
+    release(waiting, now_);
   }
   if (block.hands_over) order_.hand_over(block.lane, now_);
 }
@@ -226,7 +233,7 @@ void RuntimeAllocator::free_in_arena(const Block& block) {
 /// A freed block and the events of the streams that it was recorded for. What cannot be an event is waited
 /// for otherwise, so that the block may be reused after the events alone.
 RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const Block& block) {
-  Waiting waiting = {arena_.offset_of(block.address), block.room, block.lane, block.recorded, {}};
+  Waiting waiting = {arena_.offset_of(block.address), block.room, block.lane, now_, block.recorded, {}};
   std::size_t events = 0;
   bool is_still = false;
   for (const Shared& use : shared_) {
@@ -251,17 +258,19 @@ void RuntimeAllocator::release_passed() {
   while (passed < waiting_.size() &&
          std::all_of(waiting_[passed].events.begin(), waiting_[passed].events.end(),
                      [&](DeviceEvent event) { return event == kNoEvent || device_.passed(event); })) {
-    release(waiting_[passed++]);
+    release(waiting_[passed], waiting_[passed].freed);
+    ++passed;
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(passed));
 }
 
-void RuntimeAllocator::release(const Waiting& waiting) {
+/// The memory is idle; whoever takes it must come after the `freed` of its lane.
+void RuntimeAllocator::release(const Waiting& waiting, Tick freed) {
   for (const DeviceEvent event : waiting.events) {
     if (event != kNoEvent) device_.forget(event);
   }
   if (recorder_ && waiting.recorded != kNotRecorded) recorder_->free(waiting.recorded);
-  arena_.free_space.give(waiting.offset, waiting.size, {waiting.lane, now_});
+  arena_.free_space.give(waiting.offset, waiting.size, {waiting.lane, freed});
   statistics_.allocated -= waiting.size;
 }
 

@@ -85,6 +85,7 @@ class RuntimeAllocator {
     Bytes offset = 0;
     Bytes size = 0;  ///< as taken from the arena
     LaneId lane = 0;
+    Tick freed = 0;
     RequestId recorded = kNotRecorded;
     std::array<DeviceEvent, kMostEvents> events = {};  ///< kNoEvent behind the last
   };
@@ -123,7 +124,7 @@ class RuntimeAllocator {
   void free_in_arena(const Block& block);
   Waiting waiting_of(const Block& block);
   void release_passed();
-  void release(const Waiting& waiting);
+  void release(const Waiting& waiting, Tick freed);
 
   [[nodiscard]] Bytes base_for(Bytes size) const;
   void end_step();

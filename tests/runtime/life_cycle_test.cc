@@ -75,7 +75,7 @@ class Program {
   }
 
  private:
-  static constexpr int kLayers = 24;
+  static constexpr int kLayers = 12;
 
   struct Tensor {
     void* memory = nullptr;
