@@ -14,6 +14,7 @@ inline constexpr int kBadInput = 2;
 void add_inspect(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
+void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 

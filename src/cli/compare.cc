@@ -17,6 +17,7 @@ struct Options {
   std::vector<std::string> traces;
   double timeout = 1;
   int threads = 0;
+  bool online = false;
   bool json = false;
 };
 
@@ -27,7 +28,7 @@ void compare_all(const Options& options) {
   std::vector<Comparison> comparisons;
   for (const std::string& path : options.traces) {
     const Progress progress("comparing " + path);
-    comparisons.push_back(compare(open_trace(path), how));
+    comparisons.push_back(compare(open_trace(path), how, options.online));
   }
   print_answer(options.json, compare_text(comparisons), compare_json(comparisons));
 }
@@ -46,6 +47,8 @@ void add_compare(CLI::App& app, int& status) {
       ->check(seconds());
   command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
       ->check(CLI::Range(1, 1024));
+  command->add_flag("--online", options->online,
+                    "also serve each job without a plan from before: record, plan and follow inside the job");
   command->add_flag("--json", options->json, "print one JSON document, an array with one entry per trace");
   command->footer("Example: stweaver compare examples/traces/*.pickle.xz");
   command->callback([options, &status] {

@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
   stweaver::add_inspect(app, status);
   stweaver::add_plan(app, status);
   stweaver::add_check(app, status);
+  stweaver::add_replay(app, status);
   stweaver::add_compare(app, status);
   stweaver::add_doctor(app, status);
   try {

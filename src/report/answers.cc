@@ -64,13 +64,14 @@ std::string saving_sentence(const std::vector<Comparison>& all) {
                            [&](Bytes total, const Comparison& job) { return total + value(job); });
   };
   const Bytes requested = sum([](const Comparison& job) { return job.requested_peak; });
-  const Bytes ours = sum([](const Comparison& job) { return job.stweaver.reserved_peak; });
+  const Bytes ours = sum([](const Comparison& job) { return job.stweaver.replay.reserved_peak; });
   const Bytes native = sum([](const Comparison& job) { return job.native.peak; });
   const Bytes expandable = sum([](const Comparison& job) { return job.expandable.peak; });
   const std::string who =
       all.size() == 1 ? "the job reserves" : fmt::format("these {} jobs reserve", all.size());
   return fmt::format(
-      "Asking for {} GiB, {} {} GiB with STWeaver: {} with PyTorch's default, {} with expandable segments.\n",
+      "Asking for {} GiB, {} {} GiB with STWeaver:\n{} with PyTorch's default, {} with expandable "
+      "segments.\n",
       gib(requested), who, gib(ours), difference_text(ours, native), difference_text(ours, expandable));
 }
 
@@ -78,6 +79,122 @@ std::string saving_sentence(const std::vector<Comparison>& all) {
 double ratio_of(const PlanAnswer& answer) {
   if (answer.lower_bound == 0) return 1;
   return static_cast<double>(answer.peak) / static_cast<double>(answer.lower_bound);
+}
+
+double efficiency_of(const Peaks& peaks) {
+  if (peaks.reserved == 0) return 1;
+  return static_cast<double>(peaks.requested) / static_cast<double>(peaks.reserved);
+}
+
+/// What a life cycle adds; null for the steady state of a job that ended before it was reached.
+void add_story(const LifeStory& story, Json& document) {
+  const bool steady = story.steady_steps > 0;
+  document["before_plan_reserved_peak"] = story.before_plan;
+  document["steady_steps"] = story.steady_steps;
+  document["steady_reserved_peak"] = steady ? Json(story.steady.reserved) : Json();
+  document["steady_efficiency"] = steady ? Json(efficiency_of(story.steady)) : Json();
+}
+
+/// What became of a job, for `replay` and `compare` alike.
+Json serving_json(const Serving& serving) {
+  const RuntimeStatistics& all = serving.statistics;
+  Json missed;
+  for (std::size_t reason = 0; reason < kMissReasons; ++reason)
+    missed[std::string(name_of(static_cast<Miss>(reason)))] = all.served.missed.at(reason);
+  Json document = {{"reserved_peak", serving.replay.reserved_peak},
+                   {"efficiency", serving.replay.efficiency()},
+                   {"arena", all.arena},
+                   {"fallback_reserved_peak", all.peaks.fallback_reserved},
+                   {"hits", all.served.hits()},
+                   {"misses", all.served.misses()},
+                   {"planned", all.served.planned},
+                   {"reused", all.served.reused},
+                   {"missed", missed},
+                   {"waits", all.waits},
+                   {"events", all.events},
+                   {"plans", all.plans},
+                   {"plan_seconds", serving.plan_seconds},
+                   {"ooms", serving.replay.ooms},
+                   {"corrupt_blocks", serving.replay.corrupt_blocks},
+                   {"seconds", serving.replay.seconds},
+                   {"ns_per_event", serving.replay.ns_per_event}};
+  if (serving.story) add_story(*serving.story, document);
+  document["log"] = serving.log;
+  return document;
+}
+
+/// "; 3 unknown, 1 too large", or nothing.
+std::string reasons_text(const Served& served) {
+  std::string text;
+  for (std::size_t reason = 0; reason < kMissReasons; ++reason) {
+    if (served.missed.at(reason) == 0) continue;
+    std::string name(name_of(static_cast<Miss>(reason)));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    text += fmt::format("{}{} {}", text.empty() ? ": " : ", ", served.missed.at(reason), name);
+  }
+  return text;
+}
+
+std::string steady_text(const LifeStory& story) {
+  std::string text = fmt::format("before the first plan {} GiB reserved at most", gib(story.before_plan));
+  if (story.steady_steps == 0) return text + "; the job ended before a plan was adopted\n";
+  return text + fmt::format("; since the last one {}, {}, in {}\n", gib(story.steady.reserved) + " GiB",
+                            efficiency_text(efficiency_of(story.steady)),
+                            counted(static_cast<std::size_t>(story.steady_steps), "step"));
+}
+
+/// What only STWeaver has: plans, and requests that they served.
+std::string plans_text(const Serving& serving) {
+  const RuntimeStatistics& all = serving.statistics;
+  std::string text = fmt::format("{}, planned in {:.2f} s; arena {} GiB, fallback {} GiB at most\n",
+                                 counted(static_cast<std::size_t>(all.plans), "plan"), serving.plan_seconds,
+                                 gib(all.arena), gib(all.peaks.fallback_reserved));
+  text +=
+      fmt::format("requests: {} at their planned place, {} elsewhere in the arena, {} by the fallback{}\n",
+                  all.served.planned, all.served.reused, all.served.misses(), reasons_text(all.served));
+  if (all.events > 0) {
+    text += fmt::format("memory changed streams behind {} and {}\n",
+                        counted(static_cast<std::size_t>(all.events), "event"),
+                        counted(static_cast<std::size_t>(all.waits), "wait"));
+  }
+  if (serving.story) text += steady_text(*serving.story);
+  for (const std::string& line : serving.log) text += "  " + printable(line) + "\n";
+  return text;
+}
+
+std::string verdict_text(const ReplayResult& replay) {
+  std::string text;
+  if (replay.ooms > 0) {
+    text += fmt::format("out of memory: {} could not be served, the job would have died at the first\n",
+                        counted(static_cast<std::size_t>(replay.ooms), "request"));
+  }
+  if (replay.corrupt_blocks == 0) return text + "no two living blocks shared a byte\n";
+  return text + fmt::format("{} corrupt: {}\n",
+                            counted(static_cast<std::size_t>(replay.corrupt_blocks), "block"),
+                            replay.corruption);
+}
+
+/// What jobs reserve that begin without a plan.
+std::string online_text(const std::vector<Comparison>& comparisons) {
+  Table table({"job", "whole job", "", "before plan", "planning", "plans", "steady", "", "steps"},
+              "lrrrrrrrr");
+  for (const Comparison& job : comparisons) {
+    if (!job.online) continue;
+    const Serving& online = *job.online;
+    const LifeStory story = online.story.value_or(LifeStory{});
+    const bool steady = story.steady_steps > 0;
+    table.add_row({job_name(job.trace), gib(online.replay.reserved_peak),
+                   efficiency_text(online.replay.efficiency()), gib(story.before_plan),
+                   fmt::format("{:.2f} s", online.plan_seconds), std::to_string(online.statistics.plans),
+                   steady ? gib(story.steady.reserved) : "-",
+                   steady ? efficiency_text(efficiency_of(story.steady)) : "-",
+                   fmt::format("{} of {}", story.steady_steps, job.steps)});
+  }
+  return "\nThe same jobs without a plan from before: the first steps run on PyTorch's default and are "
+         "recorded,\n"
+         "the plan is adopted at a step boundary, `steady` is what is reserved in the steps since the last "
+         "plan.\n\n" +
+         table.text();
 }
 
 Json reserved_json(const Reserved& reserved) {
@@ -180,6 +297,26 @@ Json check_json(const std::vector<std::string>& violations) {
   return {{"ok", violations.empty()}, {"violations", violations}};
 }
 
+std::string replay_text(const Trace& trace, std::size_t steps, const Serving& serving) {
+  const ReplayResult& replay = serving.replay;
+  const bool ours = serving.allocator == AllocatorKind::kStweaver;
+  return fmt::format("{}: {} in {} served by `{}` on {} in {:.2f} s, {:.0f} ns per allocation or free\n",
+                     job_name(trace.name), counted(trace.requests.size(), "request"), counted(steps, "step"),
+                     name_of(serving.allocator), printable(serving.device), replay.seconds,
+                     replay.ns_per_event) +
+         fmt::format("peak requested {} GiB, reserved {} GiB: efficiency {}\n", gib(replay.requested_peak),
+                     gib(replay.reserved_peak), efficiency_text(replay.efficiency())) +
+         (ours ? plans_text(serving) : "") + verdict_text(replay);
+}
+
+Json replay_json(const Trace& trace, std::size_t steps, const Serving& serving) {
+  Json document = {{"trace", trace.name},      {"allocator", name_of(serving.allocator)},
+                   {"device", serving.device}, {"requests", trace.requests.size()},
+                   {"steps", steps},           {"requested_peak", serving.replay.requested_peak}};
+  document.update(serving_json(serving));
+  return document;
+}
+
 std::string compare_text(const std::vector<Comparison>& comparisons) {
   Table table({"job", "requests", "requested", "native ", "", "expandable ", "", "STWeaver", "", "waste cut"},
               "lrrrrrrrrr");
@@ -187,40 +324,34 @@ std::string compare_text(const std::vector<Comparison>& comparisons) {
     table.add_row({job_name(job.trace), std::to_string(job.requests), gib(job.requested_peak),
                    reserved_cell(job.native), efficiency_text(job.native.efficiency),
                    reserved_cell(job.expandable), efficiency_text(job.expandable.efficiency),
-                   gib(job.stweaver.reserved_peak), efficiency_text(job.stweaver.efficiency),
+                   gib(job.stweaver.replay.reserved_peak), efficiency_text(job.stweaver.replay.efficiency()),
                    percent(job.reduction(job.native))});
   }
   std::string text = "GiB reserved at most, and the share of it that was asked for\n\n" + table.text();
   text +=
-      "\n* simulated; native without it was measured by the job itself. waste cut: fragmentation reduction "
-      "against "
-      "native.\nSTWeaver planned from the steps before the last (from the first third where steps differ) "
-      "and served "
-      "the whole job.\n\n";
-  return text + saving_sentence(comparisons);
+      "\n* simulated; native without it was measured by the job itself. waste cut: fragmentation reduction\n"
+      "against native. STWeaver planned from the steps before the last (from the first third where steps\n"
+      "differ) and served the whole job in real memory; no two living blocks shared a byte.\n";
+  if (std::any_of(comparisons.begin(), comparisons.end(),
+                  [](const Comparison& job) { return job.online.has_value(); }))
+    text += online_text(comparisons);
+  return text + "\n" + saving_sentence(comparisons);
 }
 
 Json compare_json(const std::vector<Comparison>& comparisons) {
   Json all = Json::array();
   for (const Comparison& job : comparisons) {
-    const Woven& ours = job.stweaver;
+    Json allocators = {{"native", reserved_json(job.native)},
+                       {"expandable", reserved_json(job.expandable)},
+                       {"stweaver", serving_json(job.stweaver)}};
+    allocators["stweaver"]["planned_steps"] = job.planned_steps;
+    if (job.online) allocators["online"] = serving_json(*job.online);
     all.push_back({{"trace", job.trace},
                    {"requests", job.requests},
                    {"steps", job.steps},
                    {"requested_peak", job.requested_peak},
                    {"lower_bound", job.lower_bound},
-                   {"allocators",
-                    {{"native", reserved_json(job.native)},
-                     {"expandable", reserved_json(job.expandable)},
-                     {"stweaver",
-                      {{"reserved_peak", ours.reserved_peak},
-                       {"efficiency", ours.efficiency},
-                       {"arena", ours.arena},
-                       {"fallback_reserved_peak", ours.fallback_reserved_peak},
-                       {"hits", ours.hits},
-                       {"misses", ours.misses},
-                       {"plan_seconds", ours.plan_seconds},
-                       {"planned_steps", ours.planned_steps}}}}},
+                   {"allocators", allocators},
                    {"reduction",
                     {{"native", job.reduction(job.native)}, {"expandable", job.reduction(job.expandable)}}}});
   }

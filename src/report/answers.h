@@ -34,7 +34,11 @@ nlohmann::ordered_json plan_json(const PlanAnswer& answer);
 std::string check_text(const std::vector<std::string>& violations);
 nlohmann::ordered_json check_json(const std::vector<std::string>& violations);
 
-/// `compare`: a table and a sentence on what was saved.
+/// `replay`: how a trace was served, in `steps` steps.
+std::string replay_text(const Trace& trace, std::size_t steps, const Serving& serving);
+nlohmann::ordered_json replay_json(const Trace& trace, std::size_t steps, const Serving& serving);
+
+/// `compare`: a table and a sentence on what was saved; a second table where jobs were planned online.
 std::string compare_text(const std::vector<Comparison>& comparisons);
 nlohmann::ordered_json compare_json(const std::vector<Comparison>& comparisons);
 

@@ -5,10 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "device/device.h"
-#include "runtime/runtime.h"
-#include "simulate/caching_upstream.h"
-#include "simulate/live_allocator.h"
+#include "device/host_device.h"
+#include "simulate/caching_allocator.h"
 
 namespace stweaver {
 namespace {
@@ -22,15 +20,15 @@ double efficiency_of(Bytes requested, Bytes reserved) {
   return reserved == 0 ? 1 : static_cast<double>(requested) / static_cast<double>(reserved);
 }
 
-/// Error when not every request could be served: what was reserved would mean nothing.
-template <Allocator A>
-ReplayResult replay_whole(const Trace& trace, A& allocator, const std::vector<Time>& steps = {}) {
-  ReplayResult result = replay(trace, allocator, steps);
+/// Error when not every request was served, so that what was reserved would mean nothing, or when two shared
+/// memory.
+void require_whole(const Trace& trace, const ReplayResult& result) {
   if (result.ooms > 0) {
     fail(trace.name, ": asks for more memory than any device has (", kAmpleCapacity / kGiB,
          " GiB), so it cannot be simulated");
   }
-  return result;
+  if (result.corrupt_blocks > 0)
+    fail(trace.name, ": blocks share memory: ", result.corruption, "; please report this trace");
 }
 
 /// Whether the trace shows what the default allocator reserved, as far as its settings can be told.
@@ -45,7 +43,8 @@ bool measures_native(const Trace& trace) {
 
 Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
   CachingAllocator allocator(settings);
-  const ReplayResult result = replay_whole(trace, allocator);
+  const ReplayResult result = replay(trace, allocator, {.watch = {.ranges = true}});
+  require_whole(trace, result);
   return {result.reserved_peak, efficiency_of(requested, result.reserved_peak), false};
 }
 
@@ -56,38 +55,28 @@ bool varies(const Pattern& pattern) {
   return static_cast<double>(moving) > kVaries * static_cast<double>(pattern.positions.size());
 }
 
-Woven weave(const Trace& trace, const Profile& profile, const SynthesizeOptions& options, Bytes requested) {
-  const Trace part = planning_part(trace, profile);
-  const Profile known = profile_of(part);
-  const Synthesis synthesis = synthesize(part, known, options);
-
-  std::vector<Time> steps;
-  for (const Lifespan& step : profile.steps.spans) steps.push_back(step.lower);
+Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions options) {
+  for (const Lifespan& step : profile.steps.spans) options.replay.steps.push_back(step.lower);
+  options.replay.watch = {.ranges = true, .stamps = Stamps::on_host()};
   HostDevice device(kAmpleCapacity);
-  CachingUpstream fallback{AllocatorSettings()};
-  RuntimeAllocator runtime(device, fallback);
-  if (!runtime.adopt(std::make_shared<PlanIndex>(synthesis.plan)))
-    fail(trace.name, ": no memory for an arena of ", synthesis.plan.arena, " bytes: ", device.failure());
-  LiveAllocator allocator(runtime);
-  const ReplayResult result = replay_whole(trace, allocator, steps);
-  const RuntimeStatistics statistics = runtime.statistics();
+  Serving serving = serve(trace, device, options);
+  require_whole(trace, serving.replay);
+  return serving;
+}
 
-  Woven woven;
-  woven.reserved_peak = result.reserved_peak;
-  woven.efficiency = efficiency_of(requested, result.reserved_peak);
-  woven.arena = synthesis.plan.arena;
-  woven.fallback_reserved_peak = statistics.peaks.fallback_reserved;
-  woven.hits = statistics.served.hits();
-  woven.misses = statistics.served.misses();
-  woven.plan_seconds = synthesis.seconds;
-  woven.planned_steps = known.steps.spans.size();
-  return woven;
+Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis made) {
+  const Bytes arena = made.plan.arena;
+  Serving serving =
+      serve_on_host(trace, profile, {.plan = std::make_shared<PlanIndex>(std::move(made.plan))});
+  if (serving.statistics.plans == 0) fail(trace.name, ": no memory for an arena of ", arena, " bytes");
+  serving.plan_seconds = made.seconds;
+  return serving;
 }
 
 }  // namespace
 
 double Comparison::reduction(const Reserved& theirs) const {
-  return theirs.efficiency >= 1 ? 0 : 1 - (1 - stweaver.efficiency) / (1 - theirs.efficiency);
+  return theirs.efficiency >= 1 ? 0 : 1 - (1 - stweaver.replay.efficiency()) / (1 - theirs.efficiency);
 }
 
 Trace planning_part(const Trace& trace, const Profile& profile) {
@@ -98,7 +87,7 @@ Trace planning_part(const Trace& trace, const Profile& profile) {
   return prefix_of(trace, steps[known - 1].upper);
 }
 
-Comparison compare(const Trace& trace, const SynthesizeOptions& options) {
+Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool online) {
   const Profile profile = profile_of(trace);
   Comparison comparison;
   comparison.trace = trace.name;
@@ -117,7 +106,12 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options) {
   AllocatorSettings expandable;
   expandable.expandable_segments = true;
   comparison.expandable = simulate(trace, expandable, requested);
-  comparison.stweaver = weave(trace, profile, options, requested);
+
+  const Trace part = planning_part(trace, profile);
+  const Profile known = profile_of(part);
+  comparison.planned_steps = known.steps.spans.size();
+  comparison.stweaver = serve_with_plan(trace, profile, synthesize(part, known, options));
+  if (online) comparison.online = serve_on_host(trace, profile, {.online = true});
   return comparison;
 }
 

@@ -1,31 +1,19 @@
 // One job under three allocators: PyTorch's default, its expandable segments, and ours.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "plan/synthesize.h"
-#include "simulate/replay.h"
+#include "simulate/serving.h"
 
 namespace stweaver {
 
-/// What one allocator made of a job.
+/// What one of PyTorch's allocators made of a job.
 struct Reserved {
   Bytes peak = 0;
   double efficiency = 0;  ///< peak requested / peak reserved
   bool measured = false;  ///< from the trace's own segment events, not simulated
-};
-
-/// What STWeaver made of it.
-struct Woven {
-  Bytes reserved_peak = 0;
-  double efficiency = 0;
-  Bytes arena = 0;
-  Bytes fallback_reserved_peak = 0;
-  std::int64_t hits = 0;
-  std::int64_t misses = 0;
-  double plan_seconds = 0;
-  std::size_t planned_steps = 0;  ///< steps of the trace that the plan was made from
 };
 
 struct Comparison {
@@ -36,9 +24,12 @@ struct Comparison {
   Bytes lower_bound = 0;  ///< of the whole trace, sizes rounded up to the alignment
   Reserved native;
   Reserved expandable;
-  Woven stweaver;
+  Serving stweaver;               ///< with a plan that was made before
+  std::size_t planned_steps = 0;  ///< steps of the trace that this plan was made from
+  std::optional<Serving> online;  ///< planned inside the job
 
-  /// Fragmentation reduction: 1 - (1 - E_ours) / (1 - E_theirs); 0 when there was nothing to reduce.
+  /// Fragmentation reduction by the plan: 1 - (1 - E_ours) / (1 - E_theirs); 0 when there was nothing to
+  /// reduce.
   [[nodiscard]] double reduction(const Reserved& theirs) const;
 };
 
@@ -47,7 +38,8 @@ struct Comparison {
 Trace planning_part(const Trace& trace, const Profile& profile);
 
 /// Plans from planning_part() and serves the whole trace from its first request with that plan, as a job that
-/// is started again would be.
-Comparison compare(const Trace& trace, const SynthesizeOptions& options);
+/// is started again would be; if `online`, serves it once more without, as a job that runs for the first
+/// time. On host memory, every block watched: Error when two share some.
+Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool online = false);
 
 }  // namespace stweaver

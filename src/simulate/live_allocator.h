@@ -1,34 +1,41 @@
-// The Runtime Allocator as an allocator that a trace can be replayed against.
+// The allocators of live processes as allocators that a trace can be replayed against.
 #pragma once
 
-#include <cstdint>
+#include <bit>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "runtime/runtime_allocator.h"
 #include "simulate/allocator.h"
 
 namespace stweaver {
 
-/// A RuntimeAllocator, which must outlive this, in the words of this layer.
+/// A RuntimeAllocator or a CachingUpstream, which must outlive this, in the words of this layer.
+template <typename A>
 class LiveAllocator {
  public:
-  explicit LiveAllocator(RuntimeAllocator& allocator) : allocator_(&allocator) {}
+  /// `begin_step` is what the beginning of a step means for it; nothing if empty.
+  explicit LiveAllocator(A& allocator, std::function<void()> begin_step = {})
+      : allocator_(&allocator), begin_step_(std::move(begin_step)) {}
 
   std::optional<Address> allocate(Bytes size, Stream stream, Pool pool = 0) {
     void* const memory = allocator_->allocate(size, stream, pool);
     if (memory == nullptr && size > 0) return std::nullopt;
-    return reinterpret_cast<Address>(memory);
+    return std::bit_cast<Address>(memory);
   }
 
-  void free(Address address) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are numbers in this layer
-    allocator_->free(reinterpret_cast<void*>(address));
+  void free(Address address) { allocator_->free(std::bit_cast<void*>(address)); }
+
+  void begin_step() {
+    if (begin_step_) begin_step_();
   }
 
-  void begin_step() { allocator_->begin_step(); }
+  [[nodiscard]] AllocatorStatistics statistics() const { return in_common(allocator_->statistics()); }
 
-  [[nodiscard]] AllocatorStatistics statistics() const {
-    const RuntimeStatistics now = allocator_->statistics();
+ private:
+  static AllocatorStatistics in_common(const AllocatorStatistics& now) { return now; }
+  static AllocatorStatistics in_common(const RuntimeStatistics& now) {
     return {.reserved = now.reserved(),
             .reserved_peak = now.peaks.reserved,
             .requested = now.requested,
@@ -36,8 +43,8 @@ class LiveAllocator {
             .ooms = now.ooms};
   }
 
- private:
-  RuntimeAllocator* allocator_;
+  A* allocator_;
+  std::function<void()> begin_step_;
 };
 
 }  // namespace stweaver

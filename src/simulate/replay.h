@@ -1,23 +1,36 @@
 // Serving a trace through an allocator.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "simulate/allocator.h"
+#include "simulate/witness.h"
 #include "trace/model.h"
 
 namespace stweaver {
+
+struct ReplayOptions {
+  /// When steps begin, ascending: an allocator that wants to know (begin_step()) is told.
+  std::vector<Time> steps = {};
+  Watch watch = {};
+};
 
 /// What became of a trace under an allocator.
 struct ReplayResult {
   Bytes reserved_peak = 0;
   Bytes requested_peak = 0;  ///< of the requests that were served: peak_requested(trace) if `ooms` is 0
   std::int64_t retries = 0;
-  std::int64_t ooms = 0;          ///< requests that could not be served; the job would have died at the first
-  std::vector<Reserve> reserves;  ///< bytes reserved from an event on, wherever they change
+  std::int64_t ooms = 0;  ///< requests that could not be served; the job would have died at the first
+  std::vector<Reserve> reserves = {};  ///< bytes reserved from an event on, wherever they change
+  std::int64_t corrupt_blocks = 0;
+  std::string corruption = {};  ///< the first of them, in one sentence
+  double seconds = 0;           ///< in all, with stamps
+  double ns_per_event = 0;      ///< the allocator's own time for an allocation or a free, on average
 
   /// Peak requested / peak reserved; 1 when nothing was reserved.
   [[nodiscard]] double efficiency() const;
@@ -25,27 +38,73 @@ struct ReplayResult {
 
 namespace replay_detail {
 
+using Clock = std::chrono::steady_clock;
+
+/// Sums up the time of many short calls, less what looking at the clock takes.
+class Stopwatch {
+ public:
+  Stopwatch();
+
+  /// A call that began at `begin` is over.
+  void stop(Clock::time_point begin) {
+    sum_ += Clock::now() - begin;
+    ++calls_;
+  }
+
+  [[nodiscard]] double ns_per_call() const;
+
+ private:
+  Clock::duration sum_ = {};
+  std::int64_t calls_ = 0;
+  double own_ns_ = 0;  ///< of a call that does nothing
+};
+
 /// Keeps which block each request got, and the curve of the reserve.
 template <Allocator A>
 class Replayer {
  public:
-  Replayer(const Trace& trace, A& allocator)
-      : trace_(trace), allocator_(allocator), blocks_(trace.requests.size()) {}
+  Replayer(const Trace& trace, A& allocator, const Watch& watch)
+      : trace_(trace), allocator_(allocator), blocks_(trace.requests.size()), witness_(trace, watch) {}
 
   void allocate(RequestId id, Time now) {
     const Request& request = trace_.requests[id];
+    const Clock::time_point begin = Clock::now();
     blocks_[id] = allocator_.allocate(request.size, request.stream, request.pool);
+    stopwatch_.stop(begin);
+    if (blocks_[id]) witness_.granted(id, *blocks_[id]);
     note_reserve(now);
   }
 
   void free(RequestId id, Time now) {
-    if (blocks_[id]) allocator_.free(*blocks_[id]);
+    if (const std::optional<Address> block = std::exchange(blocks_[id], std::nullopt)) {
+      witness_.let_go(id, *block);
+      const Clock::time_point begin = Clock::now();
+      allocator_.free(*block);
+      stopwatch_.stop(begin);
+    }
     note_reserve(now);
   }
 
+  void begin_step(Time now) {
+    if constexpr (requires { allocator_.begin_step(); }) {
+      allocator_.begin_step();
+      note_reserve(now);
+    }
+  }
+
   ReplayResult result() && {
+    for (RequestId id = 0; id < blocks_.size(); ++id) {
+      if (blocks_[id]) witness_.let_go(id, *blocks_[id]);
+    }
     const AllocatorStatistics& end = allocator_.statistics();
-    return {end.reserved_peak, end.requested_peak, end.retries, end.ooms, std::move(reserves_)};
+    return {.reserved_peak = end.reserved_peak,
+            .requested_peak = end.requested_peak,
+            .retries = end.retries,
+            .ooms = end.ooms,
+            .reserves = std::move(reserves_),
+            .corrupt_blocks = witness_.corrupt_blocks(),
+            .corruption = witness_.first(),
+            .ns_per_event = stopwatch_.ns_per_call()};
   }
 
  private:
@@ -63,6 +122,8 @@ class Replayer {
   const Trace& trace_;
   A& allocator_;
   std::vector<std::optional<Address>> blocks_;
+  Witness witness_;
+  Stopwatch stopwatch_;
   Bytes reserved_ = 0;
   std::vector<Reserve> reserves_;
 };
@@ -70,26 +131,27 @@ class Replayer {
 }  // namespace replay_detail
 
 /// Serves a valid trace through a fresh allocator: first what was alive before recording, then event by
-/// event. A request goes back when its memory may be used again (life.upper). An allocator that wants to know
-/// of steps (begin_step()) hears of each of `steps`, the times at which they begin, ascending.
+/// event. A request goes back when its memory may be used again (life.upper); what is alive at the end is
+/// left to the allocator's own end.
 template <Allocator A>
-ReplayResult replay(const Trace& trace, A& allocator, const std::vector<Time>& steps = {}) {
-  replay_detail::Replayer<A> replayer(trace, allocator);
+ReplayResult replay(const Trace& trace, A& allocator, const ReplayOptions& options = {}) {
+  const auto begin = replay_detail::Clock::now();
+  replay_detail::Replayer<A> replayer(trace, allocator, options.watch);
   for (RequestId id = 0; id < trace.requests.size() && trace.requests[id].life.lower == kBeforeRecording;
        ++id) {
     replayer.allocate(id, 0);
   }
   Time now = 0;
-  auto step = steps.begin();
+  auto step = options.steps.begin();
   for (const Event& event : events_of(trace)) {
-    for (; step != steps.end() && *step == now; ++step) {
-      if constexpr (requires { allocator.begin_step(); }) allocator.begin_step();
-    }
+    for (; step != options.steps.end() && *step == now; ++step) replayer.begin_step(now);
     if (event.kind == EventKind::kAllocate) replayer.allocate(event.request, now);
     if (event.kind == EventKind::kFree) replayer.free(event.request, now);
     ++now;
   }
-  return std::move(replayer).result();
+  ReplayResult result = std::move(replayer).result();
+  result.seconds = std::chrono::duration<double>(replay_detail::Clock::now() - begin).count();
+  return result;
 }
 
 /// The most that the recorded allocator held, as the trace's own segment events say; nothing without such

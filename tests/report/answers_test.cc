@@ -1,6 +1,7 @@
 #include "report/answers.h"
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -211,6 +212,106 @@ TEST(CheckText, SaysYesOrEachOffenceOnItsLine) {
   EXPECT_EQ(check_text({"one", "t\nwo"}), "the plan is wrong:\n  one\n  t?wo\n");
 }
 
+Serving some_serving() {
+  Serving serving;
+  serving.device = "host";
+  serving.plan_seconds = 0.5;
+  serving.replay.requested_peak = 8 * kGiB;
+  serving.replay.reserved_peak = 8 * kGiB + kMiB;
+  serving.replay.seconds = 2;
+  serving.replay.ns_per_event = 100;
+  serving.statistics.served.planned = 90;
+  serving.statistics.served.reused = 9;
+  serving.statistics.served.missed[static_cast<std::size_t>(Miss::kTooLarge)] = 1;
+  serving.statistics.arena = 8 * kGiB;
+  serving.statistics.peaks.fallback_reserved = kMiB;
+  serving.statistics.plans = 1;
+  return serving;
+}
+
+Serving some_life(std::int64_t steady_steps) {
+  Serving serving = some_serving();
+  serving.story = {.before_plan = 10 * kGiB,
+                   .steady_steps = steady_steps,
+                   .steady = {.requested = 6 * kGiB, .reserved = 8 * kGiB}};
+  serving.log = {"stweaver[0]: recording", "stweaver[0]: two\nlines"};
+  return serving;
+}
+
+// ---- replay ----
+
+const std::vector<std::string> kServingFields = {
+    "reserved_peak", "efficiency", "arena",          "fallback_reserved_peak",
+    "hits",          "misses",     "planned",        "reused",
+    "missed",        "waits",      "events",         "plans",
+    "plan_seconds",  "ooms",       "corrupt_blocks", "seconds",
+    "ns_per_event",  "log"};
+
+TEST(ReplayJson, HasItsFields) {
+  const ordered_json json = replay_json(trained(5), 5, some_serving());
+  std::vector<std::string> fields = {"trace", "allocator", "device", "requests", "steps", "requested_peak"};
+  fields.insert(fields.end(), kServingFields.begin(), kServingFields.end());
+  EXPECT_EQ(fields_of(json), fields);
+  expect_integers(json, {"requests", "steps", "requested_peak", "reserved_peak", "arena", "hits", "misses",
+                         "fallback_reserved_peak", "planned", "reused", "waits", "events", "plans", "ooms",
+                         "corrupt_blocks"});
+  EXPECT_EQ(json["allocator"], "stweaver");
+  EXPECT_EQ(json["hits"], 99);
+  EXPECT_EQ(json["missed"], ordered_json::parse(R"({"no_plan": 0, "pool": 0, "unknown": 0, "dynamic": 0,
+                                                    "too_large": 1, "occupied": 0})"));
+  expect_no_null(json);
+}
+
+TEST(ReplayJson, OfALifeCycleTellsOfTheSteadyState) {
+  const ordered_json json = replay_json(trained(5), 5, some_life(3));
+  EXPECT_EQ(json["before_plan_reserved_peak"], 10 * kGiB);
+  EXPECT_EQ(json["steady_steps"], 3);
+  EXPECT_EQ(json["steady_reserved_peak"], 8 * kGiB);
+  EXPECT_EQ(json["steady_efficiency"], 0.75);
+}
+
+TEST(ReplayJson, OfALifeTooShortHasNoSteadyState) {
+  const ordered_json json = replay_json(trained(5), 5, some_life(0));
+  EXPECT_EQ(json["steady_steps"], 0);
+  EXPECT_TRUE(json["steady_reserved_peak"].is_null());
+  EXPECT_TRUE(json["steady_efficiency"].is_null());
+}
+
+TEST(ReplayText, SaysWhatBecameOfTheJob) {
+  EXPECT_THAT(replay_text(trained(5), 5, some_serving()),
+              AllOf(HasSubstr("my job: "), HasSubstr("in 5 steps served by `stweaver` on host in 2.00 s"),
+                    HasSubstr("100 ns per allocation or free"), HasSubstr("efficiency 99.99 %"),
+                    HasSubstr("1 plan, planned in 0.50 s"),
+                    HasSubstr("90 at their planned place, 9 elsewhere in the arena, 1 by the fallback"),
+                    HasSubstr(": 1 too large\n"), HasSubstr("no two living blocks shared a byte"),
+                    Not(HasSubstr("out of memory")), Not(HasSubstr("before the first plan"))));
+}
+
+TEST(ReplayText, OfPyTorchHasNoPlans) {
+  Serving serving = some_serving();
+  serving.allocator = AllocatorKind::kExpandable;
+  EXPECT_THAT(replay_text(trained(5), 5, serving),
+              AllOf(HasSubstr("`expandable`"), Not(HasSubstr("plan")), Not(HasSubstr("arena"))));
+}
+
+TEST(ReplayText, SaysWhatWentWrong) {
+  Serving serving = some_serving();
+  serving.replay.ooms = 2;
+  serving.replay.corrupt_blocks = 3;
+  serving.replay.corruption = "request 7 was overwritten";
+  EXPECT_THAT(replay_text(trained(5), 5, serving),
+              AllOf(HasSubstr("out of memory: 2 requests"), HasSubstr("3 blocks corrupt: request 7 was"),
+                    Not(HasSubstr("no two living blocks"))));
+}
+
+TEST(ReplayText, OfALifeCycleTellsItsStory) {
+  EXPECT_THAT(replay_text(trained(5), 5, some_life(3)),
+              AllOf(HasSubstr("before the first plan 10.00 GiB"),
+                    HasSubstr("since the last one 8.00 GiB, 75.00 %, in 3 steps"),
+                    HasSubstr("\n  stweaver[0]: recording\n  stweaver[0]: two?lines\n")));
+  EXPECT_THAT(replay_text(trained(5), 5, some_life(0)), HasSubstr("ended before a plan was adopted"));
+}
+
 // ---- compare ----
 
 Comparison some_job() {
@@ -222,20 +323,14 @@ Comparison some_job() {
   job.lower_bound = 8 * kGiB;
   job.native = {10 * kGiB, 0.8, true};
   job.expandable = {9 * kGiB, 8.0 / 9, false};
-  job.stweaver = {.reserved_peak = 8 * kGiB + kMiB,
-                  .efficiency = 8192.0 / 8193,
-                  .arena = 8 * kGiB,
-                  .fallback_reserved_peak = kMiB,
-                  .hits = 99,
-                  .misses = 1,
-                  .plan_seconds = 0.5,
-                  .planned_steps = 3};
+  job.stweaver = some_serving();
+  job.planned_steps = 3;
   return job;
 }
 
 Comparison job_of_nothing() {
   Comparison job;
-  job.native.efficiency = job.expandable.efficiency = job.stweaver.efficiency = 1;
+  job.native.efficiency = job.expandable.efficiency = 1;
   return job;
 }
 
@@ -255,8 +350,9 @@ TEST(CompareJson, HasItsFields) {
   EXPECT_EQ(job["allocators"]["native"]["source"], "measured");
   EXPECT_EQ(job["allocators"]["expandable"]["source"], "simulated");
   const ordered_json& ours = job["allocators"]["stweaver"];
-  EXPECT_THAT(fields_of(ours), ElementsAre("reserved_peak", "efficiency", "arena", "fallback_reserved_peak",
-                                           "hits", "misses", "plan_seconds", "planned_steps"));
+  std::vector<std::string> fields = kServingFields;
+  fields.emplace_back("planned_steps");
+  EXPECT_EQ(fields_of(ours), fields);
   expect_integers(ours,
                   {"reserved_peak", "arena", "fallback_reserved_peak", "hits", "misses", "planned_steps"});
   EXPECT_THAT(fields_of(job["reduction"]), ElementsAre("native", "expandable"));
@@ -278,26 +374,47 @@ TEST(CompareText, ShowsEachJobInGiB) {
 TEST(CompareText, SaysInASentenceWhatWasSaved) {
   EXPECT_THAT(
       compare_text({some_job()}),
-      HasSubstr("Asking for 8.00 GiB, the job reserves 8.00 GiB with STWeaver: 2.00 GiB less than with "
+      HasSubstr("Asking for 8.00 GiB, the job reserves 8.00 GiB with STWeaver:\n2.00 GiB less than with "
                 "PyTorch's default, 1.00 GiB less than with expandable segments.\n"));
-  EXPECT_THAT(compare_text({some_job(), some_job()}),
-              HasSubstr("Asking for 16.00 GiB, these 2 jobs reserve 16.00 GiB with STWeaver: 4.00 GiB less"));
+  EXPECT_THAT(
+      compare_text({some_job(), some_job()}),
+      HasSubstr("Asking for 16.00 GiB, these 2 jobs reserve 16.00 GiB with STWeaver:\n4.00 GiB less"));
 }
 
 TEST(CompareText, AdmitsWhereMoreIsReserved) {
   Comparison job = some_job();
-  job.stweaver.reserved_peak = 12 * kGiB;
-  job.stweaver.efficiency = 8.0 / 12;
+  job.stweaver.replay.reserved_peak = 12 * kGiB;
   EXPECT_THAT(compare_text({job}), AllOf(HasSubstr("2.00 GiB more than with PyTorch's default"),
                                          HasSubstr("-66.7 %"), HasSubstr("66.67 %")));
 }
 
 TEST(CompareText, DoesNotCallAlmostAllAll) {
   Comparison job = some_job();
-  job.stweaver.efficiency = 0.999999;
+  job.stweaver.replay.reserved_peak = job.requested_peak + 512;
   EXPECT_THAT(compare_text({job}), AllOf(HasSubstr("99.99 %"), Not(HasSubstr("100.00 %"))));
-  job.stweaver.efficiency = 1;
+  job.stweaver.replay.reserved_peak = job.requested_peak;
   EXPECT_THAT(compare_text({job}), HasSubstr("100.00 %"));
+}
+
+TEST(CompareText, ShowsJobsThatBeginWithoutAPlanInATableOfTheirOwn) {
+  Comparison job = some_job();
+  EXPECT_THAT(compare_text({job}), Not(HasSubstr("steady")));
+  job.online = some_life(1);
+  EXPECT_THAT(compare_text({job}), AllOf(HasSubstr("steady"), HasSubstr("10.00"), HasSubstr("0.50 s"),
+                                         HasSubstr("75.00 %  1 of 4")));
+  job.online = some_life(0);
+  EXPECT_THAT(compare_text({job}), HasSubstr("-  -  0 of 4"));
+}
+
+TEST(CompareText, FitsIntoANarrowWindow) {
+  Comparison job = some_job();
+  job.trace = "a_job_of_18_letters";
+  job.requests = 1'000'000;
+  job.requested_peak = job.stweaver.replay.requested_peak = 100 * kGiB;
+  job.native.peak = job.expandable.peak = job.stweaver.replay.reserved_peak = 110 * kGiB;
+  job.online = job.stweaver;
+  std::istringstream lines(compare_text({job, job, job}));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110U) << line;
 }
 
 TEST(CompareText, OfAJobOfNothingIsPlain) {

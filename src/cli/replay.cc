@@ -1,0 +1,175 @@
+// stweaver replay: serves a trace through a real allocator, on real memory, every block watched.
+
+#include "simulate/replay.h"
+
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "archive/archive.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "cli/validators.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::string trace;
+  std::string plan;
+  std::string device = "host";
+  AllocatorKind allocator = AllocatorKind::kStweaver;
+  Bytes capacity = kAmpleCapacity;
+  double timeout = 1;
+  int threads = 0;
+  bool online = false;
+  bool json = false;
+};
+
+void say(const std::string& line) {
+  std::fprintf(stderr, "stweaver: %s\n", printable(line).c_str());
+}
+
+/// Memory to serve a trace from, and how to stamp it.
+struct Place {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Device> one_stream;  ///< in front of the device, if need be
+  Stamps stamps;
+
+  [[nodiscard]] Device& memory() const { return one_stream ? *one_stream : *device; }
+};
+
+Place open_host(Bytes capacity) {
+  return {std::make_unique<HostDevice>(capacity), nullptr, Stamps::on_host()};
+}
+
+Place open_gpu(int ordinal) {
+  std::unique_ptr<Device> device = open_cuda(ordinal);
+  auto one_stream = std::make_unique<OneStream>(*device);
+  const Stamps stamps = Stamps::on_device(*one_stream);
+  return {std::move(device), std::move(one_stream), stamps};
+}
+
+/// The GPU's number in "cuda" or "cuda:N"; nothing for any other text.
+std::optional<int> ordinal_of(const std::string& device) {
+  if (device == "cuda") return 0;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!device.starts_with(kPrefix)) return std::nullopt;
+  const char* const end = device.data() + device.size();
+  int ordinal = 0;
+  const auto [rest, error] = std::from_chars(device.data() + kPrefix.size(), end, ordinal);
+  if (error != std::errc() || rest != end || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
+Place open_place(const Options& options) {
+  const std::optional<int> ordinal = ordinal_of(options.device);
+  return ordinal ? open_gpu(*ordinal) : open_host(options.capacity);
+}
+
+/// Whether something named `option` makes no sense together with the other options.
+void refuse_contradictions(const Options& options) {
+  const bool pytorch = options.allocator != AllocatorKind::kStweaver;
+  if (pytorch && !options.plan.empty())
+    fail("--plan: PyTorch's allocators follow no plan; use --allocator stweaver");
+  if (pytorch && options.online)
+    fail("--online: PyTorch's allocators follow no plan; use --allocator stweaver");
+  if (ordinal_of(options.device) && options.capacity != kAmpleCapacity)
+    fail("--capacity: a GPU has the memory that it has; use --device host");
+}
+
+/// The plan in the file. One of another trace is advice like any other.
+Plan open_plan(const std::string& path, const Trace& trace) {
+  Plan plan = read_plan(open_archive(path), path);
+  if (plan.fingerprint != fingerprint_of(trace))
+    say(text(path, ": was made from another trace (", plan.source, "); it is followed as far as it fits"));
+  return plan;
+}
+
+Synthesis make_plan(const Options& options, const Trace& trace, const Profile& profile) {
+  if (!options.plan.empty()) return {.plan = open_plan(options.plan, trace)};
+  SynthesizeOptions how;
+  how.timeout = options.timeout;
+  how.threads = options.threads;
+  return synthesize(trace, profile, how);
+}
+
+int replay_trace(const Options& options) {
+  refuse_contradictions(options);
+  const Progress progress("replaying " + options.trace);
+  const Place place = open_place(options);
+  const Trace trace = open_trace(options.trace);
+  const Profile profile = profile_of(trace);
+
+  ServeOptions how;
+  how.allocator = options.allocator;
+  how.online = options.online;
+  how.replay.watch = {.ranges = true, .stamps = place.stamps};
+  for (const Lifespan& step : profile.steps.spans) how.replay.steps.push_back(step.lower);
+  double plan_seconds = 0;
+  if (options.allocator == AllocatorKind::kStweaver && (!options.online || !options.plan.empty())) {
+    Synthesis made = make_plan(options, trace, profile);
+    plan_seconds = made.seconds;
+    how.plan = std::make_shared<PlanIndex>(std::move(made.plan));
+  }
+  Serving serving = serve(trace, place.memory(), how);
+  serving.plan_seconds += plan_seconds;
+
+  const std::size_t steps = profile.steps.spans.size();
+  print_answer(options.json, replay_text(trace, steps, serving), replay_json(trace, steps, serving));
+  return serving.replay.corrupt_blocks > 0 || serving.replay.ooms > 0 ? kAnswerIsNo : kDone;
+}
+
+CLI::Validator device_name() {
+  const auto check = [](const std::string& name) {
+    if (name == "host" || ordinal_of(name)) return std::string();
+    return "give host, cuda or cuda:N, not '" + name + "'";
+  };
+  return {check, "", "device"};
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "replay", "Serves a job through a real allocator on real memory and watches that no block shares any.");
+  command->add_option("TRACE", options->trace, "PyTorch memory snapshot or trace file")
+      ->required()
+      ->check(file_name());
+  command->add_option("--plan", options->plan, "follow this plan (default: plan the whole trace first)")
+      ->check(file_name());
+  const std::map<std::string, AllocatorKind> kinds = {{"stweaver", AllocatorKind::kStweaver},
+                                                      {"native", AllocatorKind::kNative},
+                                                      {"expandable", AllocatorKind::kExpandable}};
+  command
+      ->add_option("--allocator", options->allocator,
+                   "stweaver, or PyTorch's: native, expandable (default: stweaver)")
+      ->transform(CLI::CheckedTransformer(kinds).description("name"));
+  command->add_option("--device", options->device, "whose memory: host, cuda or cuda:N")
+      ->capture_default_str()
+      ->check(device_name());
+  command->add_flag(
+      "--online", options->online,
+      "record, plan, adopt and follow inside the job, as on its first run. A replay's steps take no "
+      "time, a real job's take longer than planning: so each plan is waited for, and followed from "
+      "the next step on");
+  command->add_option("--capacity", options->capacity, "bytes that the host has (default: more than any GPU)")
+      ->check(bytes(1, kAmpleCapacity));
+  command->add_option("--timeout", options->timeout, "seconds to search for a plan")
+      ->capture_default_str()
+      ->check(seconds());
+  command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->footer("Example: stweaver replay snapshot.pickle --plan job.plan");
+  command->callback([options, &status] { status = replay_trace(*options); });
+}
+
+}  // namespace stweaver

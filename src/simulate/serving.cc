@@ -1,0 +1,137 @@
+#include "simulate/serving.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "runtime/life_cycle.h"
+#include "simulate/caching_upstream.h"
+#include "simulate/live_allocator.h"
+
+namespace stweaver {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+AllocatorSettings settings_of(AllocatorKind kind) {
+  AllocatorSettings settings;
+  settings.expandable_segments = kind == AllocatorKind::kExpandable;
+  return settings;
+}
+
+/// Leads a RuntimeAllocator through its life, and keeps its story.
+class Life {
+ public:
+  Life(RuntimeAllocator& allocator, const ServeOptions& options, int device, std::vector<std::string>& log)
+      : allocator_(allocator), cycle_(make(options, device, log)) {}
+
+  void begin_step() {
+    const RuntimeStatistics before = allocator_.statistics();
+    cycle_->begin_step();
+    cycle_->wait_for_planner();
+    const RuntimeStatistics now = allocator_.statistics();
+    if (before.plans == 0) story_.before_plan = before.peaks.reserved;
+    if (now.plans > before.plans) {
+      story_.steady_steps = 0;
+      story_.steady = {};
+    } else {
+      note(now.last_step.peaks);
+    }
+    if (now.plans > 0) ++story_.steady_steps;
+  }
+
+  void end(Serving& serving) && {
+    const RuntimeStatistics now = allocator_.statistics();
+    if (now.plans == 0) story_.before_plan = now.peaks.reserved;
+    note(now.step.peaks);
+    cycle_.reset();
+    serving.plan_seconds = plan_seconds_;
+    serving.story = story_;
+  }
+
+ private:
+  std::unique_ptr<LifeCycle> make(const ServeOptions& options, int device, std::vector<std::string>& log) {
+    LifeCycleOptions how;
+    how.device = device;
+    how.log = [&log](const std::string& line) { log.push_back(line); };
+    how.plan = [this](const Trace& trace) {
+      const auto begin = std::chrono::steady_clock::now();
+      Plan plan = plan_step(trace);
+      plan_seconds_ += seconds_since(begin);
+      return plan;
+    };
+    if (options.plan) return std::make_unique<LifeCycle>(allocator_, std::move(how), options.plan->plan());
+    return std::make_unique<LifeCycle>(allocator_, std::move(how));
+  }
+
+  void note(const Peaks& step) {
+    if (story_.steady_steps == 0) return;
+    story_.steady.requested = std::max(story_.steady.requested, step.requested);
+    story_.steady.reserved = std::max(story_.steady.reserved, step.reserved);
+    story_.steady.fallback_reserved = std::max(story_.steady.fallback_reserved, step.fallback_reserved);
+  }
+
+  RuntimeAllocator& allocator_;
+  LifeStory story_;
+  double plan_seconds_ = 0;  // before the cycle, whose planner writes to it
+  std::unique_ptr<LifeCycle> cycle_;
+};
+
+/// A served request of a PyTorch allocator is one that no plan served.
+RuntimeStatistics statistics_of(const Trace& trace, const ReplayResult& replay) {
+  RuntimeStatistics statistics;
+  const auto requests = std::count_if(trace.requests.begin(), trace.requests.end(),
+                                      [](const Request& request) { return request.size > 0; });
+  statistics.served.missed[static_cast<std::size_t>(Miss::kNoPlan)] = requests - replay.ooms;
+  statistics.peaks = {replay.requested_peak, replay.reserved_peak, replay.reserved_peak};
+  statistics.ooms = replay.ooms;
+  return statistics;
+}
+
+void serve_by_pytorch(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
+  CachingUpstream caching(settings_of(options.allocator), device);
+  LiveAllocator allocator(caching);
+  serving.replay = replay(trace, allocator, options.replay);
+  serving.statistics = statistics_of(trace, serving.replay);
+}
+
+void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
+  CachingUpstream fallback(settings_of(options.allocator), device);
+  RuntimeAllocator runtime(device, fallback);
+  if (options.online) {
+    Life life(runtime, options, trace.device, serving.log);
+    LiveAllocator allocator(runtime, [&] { life.begin_step(); });
+    serving.replay = replay(trace, allocator, options.replay);
+    std::move(life).end(serving);
+  } else {
+    if (options.plan && !runtime.adopt(options.plan))
+      serving.log.push_back(text("not following the plan: ", device.failure()));
+    LiveAllocator allocator(runtime, [&] { runtime.begin_step(); });
+    serving.replay = replay(trace, allocator, options.replay);
+  }
+  serving.statistics = runtime.statistics();
+}
+
+}  // namespace
+
+std::string_view name_of(AllocatorKind kind) {
+  constexpr std::array<std::string_view, kAllocatorKinds> kNames = {"stweaver", "native", "expandable"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+Serving serve(const Trace& trace, Device& device, const ServeOptions& options) {
+  Serving serving;
+  serving.allocator = options.allocator;
+  serving.device = device.name();
+  if (options.allocator == AllocatorKind::kStweaver) {
+    serve_by_stweaver(trace, device, options, serving);
+  } else {
+    serve_by_pytorch(trace, device, options, serving);
+  }
+  return serving;
+}
+
+}  // namespace stweaver

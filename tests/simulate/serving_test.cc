@@ -1,0 +1,129 @@
+#include "simulate/serving.h"
+
+#include <memory>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+#include "plan/synthesize.h"
+#include "profile/job.h"
+#include "simulate/caching_allocator.h"
+
+namespace stweaver {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+
+Trace trained(const std::vector<Bytes>& scales) {
+  Training training({.unit = kMiB});
+  for (const Bytes scale : scales) training.step(scale);
+  return training.job.trace();
+}
+
+Trace fixed(std::size_t steps) {
+  return trained(std::vector<Bytes>(steps, 8));
+}
+
+std::int64_t requests_of(const Trace& trace) {
+  return static_cast<std::int64_t>(trace.requests.size());
+}
+
+std::shared_ptr<const PlanIndex> plan_of(const Trace& trace) {
+  return std::make_shared<PlanIndex>(synthesize(trace, profile_of(trace), {.timeout = 5}).plan);
+}
+
+/// serve() on host memory, everything watched.
+Serving served(const Trace& trace, ServeOptions options, Bytes capacity = kAmpleCapacity) {
+  HostDevice device(capacity);
+  for (const Lifespan& step : profile_of(trace).steps.spans) options.replay.steps.push_back(step.lower);
+  options.replay.watch = {.ranges = true, .stamps = Stamps::on_host()};
+  Serving serving = serve(trace, device, options);
+  EXPECT_EQ(serving.replay.corrupt_blocks, 0) << serving.replay.corruption;
+  EXPECT_EQ(serving.device, "host");
+  return serving;
+}
+
+TEST(Serve, PyTorchsAllocatorsDecideOnMemoryAsOnNumbers) {
+  const Trace trace = trained({8, 13, 9, 16, 11});
+  for (const AllocatorKind kind : {AllocatorKind::kNative, AllocatorKind::kExpandable}) {
+    const Serving serving = served(trace, {.allocator = kind});
+    AllocatorSettings settings;
+    settings.expandable_segments = kind == AllocatorKind::kExpandable;
+    CachingAllocator numbers(settings);
+    EXPECT_EQ(serving.replay.reserved_peak, replay(trace, numbers).reserved_peak) << name_of(kind);
+    EXPECT_EQ(serving.statistics.peaks.fallback_reserved, serving.replay.reserved_peak);
+    EXPECT_EQ(serving.statistics.served.hits(), 0);
+    EXPECT_EQ(serving.statistics.served.misses(), requests_of(trace));
+  }
+}
+
+TEST(Serve, WithItsPlanEverythingIsAHit) {
+  const Trace trace = fixed(4);
+  const Serving serving = served(trace, {.plan = plan_of(trace)});
+  EXPECT_EQ(serving.statistics.served.planned, requests_of(trace));
+  EXPECT_EQ(serving.statistics.served.misses(), 0);
+  EXPECT_EQ(serving.statistics.steps, 4);
+  EXPECT_FALSE(serving.story.has_value());
+}
+
+TEST(Serve, APlanOfAnotherJobIsAdvice) {
+  const Trace trace = trained({8, 13, 9, 16, 11});
+  const Serving serving = served(trace, {.plan = plan_of(fixed(3))});
+  EXPECT_EQ(serving.statistics.served.hits() + serving.statistics.served.misses(), requests_of(trace));
+  EXPECT_EQ(serving.replay.requested_peak, peak_requested(trace));
+}
+
+TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
+  const Trace trace = fixed(3);
+  const std::shared_ptr<const PlanIndex> plan = plan_of(trace);
+  const Serving serving = served(trace, {.plan = plan}, plan->plan().arena / 2);
+  EXPECT_EQ(serving.statistics.plans, 0);
+  EXPECT_EQ(serving.statistics.served.hits(), 0);
+  EXPECT_GT(serving.replay.ooms, 0);
+  EXPECT_THAT(serving.log, Contains(HasSubstr("out of memory")));
+}
+
+TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
+  const Trace trace = fixed(8);
+  const Serving serving = served(trace, {.online = true});
+  ASSERT_TRUE(serving.story.has_value());
+  const LifeStory& story = *serving.story;
+  EXPECT_EQ(serving.statistics.plans, 1);
+  EXPECT_GT(serving.plan_seconds, 0);
+  EXPECT_GT(story.steady_steps, 0);
+  EXPECT_EQ(serving.statistics.steps, 8);
+  EXPECT_EQ(story.before_plan, served(prefix_of(trace, profile_of(trace).steps.spans[2].upper),
+                                      {.allocator = AllocatorKind::kNative})
+                                   .replay.reserved_peak)
+      << "recorded on the native allocator";
+  EXPECT_THAT(story.steady.reserved, AllOf(Ge(story.steady.requested), Le(serving.replay.reserved_peak)));
+  EXPECT_EQ(story.steady.requested, peak_requested(trace)) << "every step is like the others";
+  EXPECT_THAT(serving.log, Contains(HasSubstr("following a plan")));
+}
+
+TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
+  const Trace trace = fixed(2);
+  const Serving serving = served(trace, {.online = true});
+  EXPECT_EQ(serving.statistics.plans, 0);
+  EXPECT_EQ(serving.story->steady_steps, 0);
+  EXPECT_EQ(serving.story->before_plan, serving.replay.reserved_peak);
+  EXPECT_EQ(serving.replay.reserved_peak,
+            served(trace, {.allocator = AllocatorKind::kNative}).replay.reserved_peak);
+}
+
+TEST(Serve, OnlineWithAPlanFollowsItFromTheFirstRequestOn) {
+  const Trace trace = fixed(6);
+  const Serving serving = served(trace, {.plan = plan_of(trace), .online = true});
+  EXPECT_EQ(serving.statistics.served.planned, requests_of(trace));
+  EXPECT_EQ(serving.story->before_plan, 0);
+  EXPECT_EQ(serving.story->steady_steps, 6);
+}
+
+}  // namespace
+}  // namespace stweaver
