@@ -22,13 +22,22 @@ std::size_t length(Bytes size) {
   return static_cast<std::size_t>(size);
 }
 
+/// Fresh pages at `begin`, or anywhere; nullptr when the system refuses. They stay small: a system that makes
+/// them huge wherever it can would spend 2 MiB on each byte that is written.
+std::byte* map_pages(void* begin, std::size_t size, int protection, int flags) {
+  void* const pages = mmap(begin, size, protection, flags, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  madvise(pages, size, MADV_NOHUGEPAGE);  // refused only where there are no huge pages
+  return static_cast<std::byte*>(pages);
+}
+
 /// `size` bytes of addresses that begin at a multiple of kPage; nullptr when there are none.
 std::byte* map_aligned(Bytes size, int protection) {
   std::size_t space = length(size) + length(kPage);
-  void* begin = mmap(nullptr, space, protection, kAnonymous, -1, 0);
-  if (begin == MAP_FAILED) return nullptr;
-  auto* const all = static_cast<std::byte*>(begin);
+  auto* const all = map_pages(nullptr, space, protection, kAnonymous);
+  if (all == nullptr) return nullptr;
   auto* const end = all + space;
+  void* begin = all;
   auto* const aligned = static_cast<std::byte*>(std::align(length(kPage), length(size), begin, space));
   if (aligned > all) munmap(all, static_cast<std::size_t>(aligned - all));
   if (aligned + size < end) munmap(aligned + size, static_cast<std::size_t>(end - aligned - size));
@@ -144,7 +153,7 @@ bool HostDevice::unmap(std::byte* at, Bytes size) {
     return failure_.set("unmap(", at, ", ", size, "): ", why);
   }
   // A new mapping in the same place gives the pages back to the system, mprotect would keep them.
-  if (mmap(at, length(size), PROT_NONE, kAnonymous | MAP_FIXED, -1, 0) == MAP_FAILED) {
+  if (map_pages(at, length(size), PROT_NONE, kAnonymous | MAP_FIXED) == nullptr) {
     failure_.set("unmap(", at, ", ", size, "): mmap: ", reason());
     book_.add_mapping(mapping);
     return false;
