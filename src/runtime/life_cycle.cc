@@ -221,6 +221,7 @@ void LifeCycle::watch() {
   log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(missed),
            " were not in the plan"));
   patience_ = std::min(2 * patience_, kMostPatience);
+  steps_to_record_ = std::min(steps_to_record_ + 1, kMostSteps);  // to see what changes
   start_recording();
 }
 
