@@ -49,6 +49,14 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 void* operator new[](std::size_t size, std::align_val_t alignment) {
   return counted(size, alignment);
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  ++heap_calls;
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  ++heap_calls;
+  return std::malloc(size == 0 ? 1 : size);
+}
 void operator delete(void* memory) noexcept {
   counted_free(memory);
 }
@@ -59,6 +67,12 @@ void operator delete(void* memory, std::size_t) noexcept {
   counted_free(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
+  counted_free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  counted_free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   counted_free(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
