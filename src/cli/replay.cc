@@ -4,9 +4,10 @@
 
 #include <charconv>
 #include <cstdio>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "archive/archive.h"
 #include "cli/commands.h"
@@ -24,7 +25,7 @@ struct Options {
   std::string trace;
   std::string plan;
   std::string device = "host";
-  AllocatorKind allocator = AllocatorKind::kStweaver;
+  std::string allocator = "stweaver";
   Bytes capacity = kAmpleCapacity;
   double timeout = 1;
   int threads = 0;
@@ -34,6 +35,15 @@ struct Options {
 
 void say(const std::string& line) {
   std::fprintf(stderr, "stweaver: %s\n", printable(line).c_str());
+}
+
+/// The allocator of that name; nothing if there is none.
+std::optional<AllocatorKind> allocator_kind(const std::string& name) {
+  for (std::size_t i = 0; i < kAllocatorKinds; ++i) {
+    const auto kind = static_cast<AllocatorKind>(i);
+    if (name_of(kind) == name) return kind;
+  }
+  return std::nullopt;
 }
 
 /// Memory to serve a trace from, and how to stamp it.
@@ -75,7 +85,7 @@ Place open_place(const Options& options) {
 
 /// Whether something named `option` makes no sense together with the other options.
 void refuse_contradictions(const Options& options) {
-  const bool pytorch = options.allocator != AllocatorKind::kStweaver;
+  const bool pytorch = allocator_kind(options.allocator) != AllocatorKind::kStweaver;
   if (pytorch && !options.plan.empty())
     fail("--plan: PyTorch's allocators follow no plan; use --allocator stweaver");
   if (pytorch && options.online)
@@ -108,12 +118,12 @@ int replay_trace(const Options& options) {
   const Profile profile = profile_of(trace);
 
   ServeOptions how;
-  how.allocator = options.allocator;
+  how.allocator = allocator_kind(options.allocator).value();
   how.online = options.online;
   how.replay.watch = {.ranges = true, .stamps = place.stamps};
   for (const Lifespan& step : profile.steps.spans) how.replay.steps.push_back(step.lower);
   double plan_seconds = 0;
-  if (options.allocator == AllocatorKind::kStweaver && (!options.online || !options.plan.empty())) {
+  if (how.allocator == AllocatorKind::kStweaver && (!options.online || !options.plan.empty())) {
     Synthesis made = make_plan(options, trace, profile);
     plan_seconds = made.seconds;
     how.plan = std::make_shared<PlanIndex>(std::move(made.plan));
@@ -124,6 +134,14 @@ int replay_trace(const Options& options) {
   const std::size_t steps = profile.steps.spans.size();
   print_answer(options.json, replay_text(trace, steps, serving), replay_json(trace, steps, serving));
   return serving.replay.corrupt_blocks > 0 || serving.replay.ooms > 0 ? kAnswerIsNo : kDone;
+}
+
+CLI::Validator allocator_name() {
+  const auto check = [](const std::string& name) {
+    if (allocator_kind(name)) return std::string();
+    return "give stweaver, native or expandable, not '" + name + "'";
+  };
+  return {check, "", "allocator"};
 }
 
 CLI::Validator device_name() {
@@ -145,13 +163,11 @@ void add_replay(CLI::App& app, int& status) {
       ->check(file_name());
   command->add_option("--plan", options->plan, "follow this plan (default: plan the whole trace first)")
       ->check(file_name());
-  const std::map<std::string, AllocatorKind> kinds = {{"stweaver", AllocatorKind::kStweaver},
-                                                      {"native", AllocatorKind::kNative},
-                                                      {"expandable", AllocatorKind::kExpandable}};
   command
       ->add_option("--allocator", options->allocator,
-                   "stweaver, or PyTorch's: native, expandable (default: stweaver)")
-      ->transform(CLI::CheckedTransformer(kinds).description("name"));
+                   "stweaver, native (PyTorch's default) or expandable (its expandable segments)")
+      ->capture_default_str()
+      ->check(allocator_name());
   command->add_option("--device", options->device, "whose memory: host, cuda or cuda:N")
       ->capture_default_str()
       ->check(device_name());

@@ -107,8 +107,10 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
     serving.replay = replay(trace, allocator, options.replay);
     std::move(life).end(serving);
   } else {
-    if (options.plan && !runtime.adopt(options.plan))
-      serving.log.push_back(text("not following the plan: ", device.failure()));
+    if (options.plan && !runtime.adopt(options.plan)) {
+      serving.log.push_back(
+          text("not following the plan: no memory for its arena of ", options.plan->plan().arena, " bytes"));
+    }
     LiveAllocator allocator(runtime, [&] { runtime.begin_step(); });
     serving.replay = replay(trace, allocator, options.replay);
   }

@@ -103,7 +103,7 @@ def assert_refused(run: Run, *arguments: str | Path) -> str:
     return line
 
 
-@pytest.mark.parametrize("subcommand", ["inspect", "plan", "compare"])
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare"])
 @pytest.mark.parametrize("name", BAD_TRACES)
 def test_refuses_a_bad_trace(stweaver: Run, tmp_path: Path, name: str, subcommand: str) -> None:
     path = tmp_path / name
@@ -112,7 +112,7 @@ def test_refuses_a_bad_trace(stweaver: Run, tmp_path: Path, name: str, subcomman
     assert_refused(stweaver, subcommand, path, "--json")
 
 
-@pytest.mark.parametrize("subcommand", ["inspect", "plan", "compare"])
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare"])
 def test_refuses_a_file_that_is_not_there(stweaver: Run, tmp_path: Path, subcommand: str) -> None:
     assert "missing.pickle" in assert_refused(stweaver, subcommand, tmp_path / "missing.pickle")
     assert_refused(stweaver, subcommand, tmp_path)
@@ -208,6 +208,7 @@ def test_refuses_a_plan_with_any_bit_flipped(stweaver: Run, plan: tuple[Path, Pa
     for position in range(0, len(good), max(1, len(good) // 100)):
         path.write_bytes(flip(good, position, position % 8))
         assert_refused(stweaver, "check", path, trace)
+        assert_refused(stweaver, "replay", trace, "--plan", path)
 
 
 def test_refuses_a_truncated_plan(stweaver: Run, plan: tuple[Path, Path]) -> None:
@@ -216,10 +217,13 @@ def test_refuses_a_truncated_plan(stweaver: Run, plan: tuple[Path, Path]) -> Non
     for length in [0, 1, 8, len(good) // 2, len(good) - 1]:
         path.write_bytes(good[:length])
         assert_refused(stweaver, "check", path, trace)
+        assert "small.plan" in assert_refused(stweaver, "replay", trace, "--plan", path)
 
 
 def test_refuses_a_trace_given_as_a_plan(stweaver: Run, plan: tuple[Path, Path]) -> None:
     assert_refused(stweaver, "check", plan[1], plan[1])
+    assert_refused(stweaver, "replay", plan[1], "--plan", plan[1])
+    assert "no.plan" in assert_refused(stweaver, "replay", plan[1], "--plan", "no.plan")
 
 
 def test_refuses_to_write_a_plan_where_it_cannot(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import TRACES, Answer, Run
 
-SUBCOMMANDS = ["inspect", "plan", "check", "compare", "doctor"]
+SUBCOMMANDS = ["inspect", "plan", "check", "replay", "compare", "doctor"]
 GPT2 = TRACES / "gpt2_15b_N.pickle.xz"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())
 
@@ -156,6 +156,7 @@ def test_compare_puts_three_allocators_side_by_side(answer: Answer) -> None:
     ours = document["allocators"]["stweaver"]
     for field in ["arena", "fallback_reserved_peak", "hits", "misses"]:
         assert is_count(ours[field]), field
+    assert ours["corrupt_blocks"] == 0
     assert ours["hits"] + ours["misses"] == count
     assert isinstance(ours["plan_seconds"], float)
     for name in ["native", "expandable"]:
@@ -163,11 +164,86 @@ def test_compare_puts_three_allocators_side_by_side(answer: Answer) -> None:
         assert document["reduction"][name] == pytest.approx(1 - (1 - ours["efficiency"]) / (1 - theirs))
 
 
+def test_compare_online_serves_the_job_once_more_without_a_plan_from_before(answer: Answer) -> None:
+    (document,) = answer("compare", GPT2, "--online")
+    online = document["allocators"]["online"]
+    assert online["plans"] == 1
+    assert online["hits"] + online["misses"] == document["requests"]
+    assert online["steady_steps"] == 1, "of four: two recorded, one while planning"
+    assert online["before_plan_reserved_peak"] == document["allocators"]["native"]["reserved_peak"]
+    assert online["steady_reserved_peak"] < online["before_plan_reserved_peak"]
+    assert online["steady_efficiency"] > 0.99
+    assert online["plan_seconds"] > 0
+
+
+def test_replay_serves_the_job_with_its_plan(answer: Answer, planned: tuple[Path, Any]) -> None:
+    document = answer("replay", GPT2, "--plan", planned[0])
+    count, peak = requests_and_peak(GPT2)
+    assert (document["allocator"], document["device"]) == ("stweaver", "host")
+    assert (document["requests"], document["requested_peak"]) == (count, peak)
+    assert document["efficiency"] == pytest.approx(peak / document["reserved_peak"])
+    assert (document["hits"], document["misses"], document["corrupt_blocks"]) == (count, 0, 0)
+    assert sum(document["missed"].values()) == document["misses"]
+    for field in ["reserved_peak", "fallback_reserved_peak", "arena", "planned", "reused", "waits", "events"]:
+        assert is_count(document[field]), field
+    assert document["planned"] == count
+    assert document["seconds"] > 0
+    assert document["ns_per_event"] > 0
+
+
+def test_replay_plans_by_itself(answer: Answer) -> None:
+    document = answer("replay", GPT2)
+    assert (document["plans"], document["misses"]) == (1, 0)
+    assert document["plan_seconds"] > 0
+
+
+def test_replay_with_pytorchs_allocators_reserves_what_they_do(answer: Answer) -> None:
+    (compared,) = answer("compare", GPT2)
+    for name in ["native", "expandable"]:
+        document = answer("replay", GPT2, "--allocator", name)
+        assert document["allocator"] == name
+        assert document["reserved_peak"] == compared["allocators"][name]["reserved_peak"]
+        assert document["fallback_reserved_peak"] == document["reserved_peak"]
+        assert (document["hits"], document["misses"]) == (0, compared["requests"])
+        assert document["corrupt_blocks"] == 0
+
+
+def test_replay_online_tells_the_story_of_its_plan(answer: Answer, stweaver: Run) -> None:
+    document = answer("replay", GPT2, "--online")
+    assert (document["plans"], document["steady_steps"]) == (1, 1)
+    assert 0 < document["steady_reserved_peak"] < document["reserved_peak"]
+    assert document["before_plan_reserved_peak"] <= document["reserved_peak"]
+    assert any("following a plan" in line for line in document["log"])
+    assert "following a plan" in stweaver("replay", GPT2, "--online").stdout
+
+
+def test_replay_follows_a_plan_of_another_job_as_far_as_it_fits(
+    stweaver: Run, planned: tuple[Path, Any]
+) -> None:
+    result = stweaver("replay", TRACES / "llama7b_VR.pickle.xz", "--plan", planned[0], "--json")
+    assert result.returncode == 0
+    (line,) = result.stderr.splitlines()
+    assert "another trace" in line
+    document = json.loads(result.stdout)
+    assert document["hits"] + document["misses"] == document["requests"]
+    assert document["corrupt_blocks"] == 0
+
+
+def test_replay_says_no_when_memory_does_not_suffice(answer: Answer) -> None:
+    document = answer("replay", GPT2, "--capacity", str(20 << 30), status=1)
+    assert document["ooms"] > 0
+    assert document["plans"] == 0
+    assert document["reserved_peak"] <= 20 << 30
+    assert any("no memory" in line for line in document["log"])
+
+
 def test_doctor_answers_with_one_document(answer: Answer) -> None:
     assert isinstance(answer("doctor"), dict)
 
 
-@pytest.mark.parametrize("arguments", [["inspect", GPT2], ["plan", GPT2], ["compare", GPT2]])
+@pytest.mark.parametrize(
+    "arguments", [["inspect", GPT2], ["plan", GPT2], ["replay", GPT2], ["compare", GPT2, "--online"]]
+)
 def test_texts_for_people_show_gib(stweaver: Run, arguments: list[str | Path]) -> None:
     result = stweaver(*arguments)
     assert result.returncode == 0

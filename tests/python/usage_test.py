@@ -129,14 +129,22 @@ def test_a_name_that_is_not_utf8_is_shown_as_well_as_can_be(stweaver: Run, small
 
 @pytest.mark.parametrize(
     "arguments",
-    [["inspect", ""], ["plan", ""], ["plan", GPT2, "-o", ""], ["check", "", ""], ["compare", GPT2, ""]],
+    [
+        ["inspect", ""],
+        ["plan", ""],
+        ["plan", GPT2, "-o", ""],
+        ["check", "", ""],
+        ["replay", ""],
+        ["replay", GPT2, "--plan", ""],
+        ["compare", GPT2, ""],
+    ],
 )
 def test_an_empty_name_is_refused(stweaver: Run, arguments: list[str | Path]) -> None:
     assert "name a file" in assert_one_line(stweaver(*arguments))
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
-@pytest.mark.parametrize("subcommand", ["inspect", "plan", "compare"])
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare"])
 def test_a_device_is_no_trace(stweaver: Run, subcommand: str, device: str) -> None:
     assert device in assert_one_line(stweaver(subcommand, device))
 
@@ -168,6 +176,41 @@ def test_a_number_that_makes_no_sense_is_refused(stweaver: Run, small: Path, opt
     assert len(line) < 200, "a line for people"
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        *[("--capacity", value) for value in ["0", "-1", "99999999999999999999", "10GiB"]],
+        *[("--device", value) for value in ["gpu", "cuda:", "cuda:-1", "cuda:x", "Host", ""]],
+        *[("--allocator", value) for value in ["pytorch", "Native", ""]],
+        *[("--timeout", value) for value in ["-1", "soon"]],
+    ],
+    ids="=".join,
+)
+def test_what_replay_cannot_do_is_refused(stweaver: Run, small: Path, option: tuple[str, str]) -> None:
+    line = assert_one_line(stweaver("replay", small, f"{option[0]}={option[1]}"))
+    assert option[0] in line
+    assert len(line) < 200, "a line for people"
+
+
+@pytest.mark.parametrize(
+    ("option", "more"),
+    [
+        ("--plan", ["--plan", "some.plan", "--allocator", "native"]),
+        ("--online", ["--online", "--allocator", "expandable"]),
+        ("--capacity", ["--capacity", "1000", "--device", "cuda"]),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    stweaver: Run, small: Path, option: str, more: list[str]
+) -> None:
+    assert option in assert_one_line(stweaver("replay", small, *more))
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_replay_on_a_gpu_that_is_not_there_is_refused(stweaver: Run, small: Path) -> None:
+    assert "cuda:3" in assert_one_line(stweaver("replay", small, "--device", "cuda:3"))
+
+
 @pytest.mark.parametrize("alignment", [1, 3, 512, 2 << 20, 1 << 30])
 def test_any_alignment_gives_a_plan_that_holds(
     answer: Answer, small: Path, tmp_path: Path, alignment: int
@@ -191,12 +234,13 @@ def test_a_plan_holds_however_little_is_spent_on_it(
 
 
 def test_a_trace_of_one_request_is_planned_and_compared(answer: Answer, tmp_path: Path) -> None:
-    trace = write_snapshot(tmp_path / "one.pickle", [(4096, 0)])
+    trace = write_snapshot(tmp_path / "one.pickle", [(4 << 20, 0)])
     plan = answer("plan", trace)
-    assert (plan["peak"], plan["ratio"]) == (4096, 1)
+    assert (plan["peak"], plan["ratio"]) == (4 << 20, 1)
     (document,) = answer("compare", trace)
     assert document["allocators"]["stweaver"]["hits"] == 1
-    assert document["allocators"]["stweaver"]["efficiency"] == 1
+    assert document["allocators"]["stweaver"]["efficiency"] == 1, "whole pages of 2 MiB"
+    assert answer("replay", trace)["hits"] == 1
 
 
 def test_requests_of_no_bytes_are_planned_and_compared(answer: Answer, tmp_path: Path) -> None:
@@ -206,6 +250,7 @@ def test_requests_of_no_bytes_are_planned_and_compared(answer: Answer, tmp_path:
     assert document["requested_peak"] == 0
     for allocator in document["allocators"].values():
         assert isinstance(allocator["efficiency"], (int, float))
+    assert answer("replay", trace, "--online")["efficiency"] == 1
     assert answer("inspect", trace)["requests"] == 2
 
 
@@ -267,7 +312,7 @@ def test_an_interrupt_ends_the_command_at_once_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["inspect", GPT2], ["doctor"], ["compare", GPT2]])
+@pytest.mark.parametrize("arguments", [["inspect", GPT2], ["doctor"], ["replay", GPT2], ["compare", GPT2]])
 def test_standard_output_that_is_closed_is_an_error(stweaver: Run, arguments: list[str | Path]) -> None:
     command = stweaver("--help").args[0]
     result = subprocess.run(

@@ -43,6 +43,7 @@ class Scripted {
 Trace together(const std::vector<Bytes>& sizes) {
   Job job;
   std::vector<RequestId> requests;
+  requests.reserve(sizes.size());
   for (const Bytes size : sizes) requests.push_back(job.allocate(size));
   job.free_all(requests);
   return job.trace();
