@@ -100,8 +100,8 @@ class Twins {
 
   /// One call of each kind somewhere.
   void move(Bytes longest) {
-    const Bytes size = any<Bytes>(1, longest);
-    const Bytes offset = any<Bytes>(0, cells_.size() - size);
+    const auto size = any<Bytes>(1, longest);
+    const auto offset = any<Bytes>(0, cells_.size() - size);
     ASSERT_EQ(space_.is_idle(offset, size), cells_.is_idle(offset, size));
     if (cells_.is_taken(offset, size)) return give(offset, size);
     if (chance()) return ask_for_range(offset, size);
@@ -136,7 +136,7 @@ class Twins {
   bool chance() { return any<int>(0, 1) == 0; }
 
   void ask_for_range(Bytes offset, Bytes size) {
-    const LaneId refused = any<LaneId>(0, lanes_);
+    const auto refused = any<LaneId>(0, lanes_);
     bool wanted = cells_.is_idle(offset, size);
     for (Bytes i = offset; wanted && i < offset + size; ++i) wanted = cells_.lane(i) != refused;
     ASSERT_EQ(space_.take_if(offset, size, [&](const LastUse& last) { return last.lane != refused; }),
@@ -145,7 +145,7 @@ class Twins {
   }
 
   void ask_for_best(Bytes size) {
-    const LaneId refused = any<LaneId>(0, lanes_);
+    const auto refused = any<LaneId>(0, lanes_);
     Interval within = {any<Bytes>(0, cells_.size()), any<Bytes>(0, cells_.size())};
     if (chance()) within = {0, cells_.size()};
     const std::optional<Bytes> wanted =

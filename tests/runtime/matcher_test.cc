@@ -13,9 +13,7 @@
 namespace stweaver {
 namespace {
 
-using testing::Each;
 using testing::ElementsAre;
-using testing::Optional;
 
 /// One request, by the slot it stands for.
 struct Turn {
@@ -72,11 +70,11 @@ Draft distinct() {
 Draft layered() {
   Draft draft;
   for (std::size_t i = 0; i < kPrologue; ++i) draft.add(static_cast<Bytes>(i + 1) * kMiB);
-  draft.step().add(100 * 512);
+  draft.step().add(50 * kKiB);
   for (int layer = 0; layer < 10; ++layer) draft.add(2048).add(4096).add(2048);
-  draft.add(200 * 512);
+  draft.add(100 * kKiB);
   for (int layer = 0; layer < 9; ++layer) draft.add(4096).add(2048).add(8192);
-  return draft.add(300 * 512);
+  return draft.add(150 * kKiB);
 }
 
 /// A program whose requests the matcher is asked about. Remembers which slots it got them wrong for.
@@ -181,7 +179,7 @@ TEST_P(Plans, AreFollowedWhereBoundariesComeAtAnotherPhase) {
 TEST_P(Plans, AreNotLostByAnExtraRequest) {
   start();
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{17}, std::size_t{40}, kStep}) {
-    for (const Bytes size : {Bytes{123456}, Bytes{2048}, Bytes{4096}, Bytes{30 * 512}, Bytes{300 * 512}}) {
+    for (const Bytes size : {Bytes{123456}, Bytes{2048}, Bytes{4096}, 15 * kKiB, 150 * kKiB}) {
       SCOPED_TRACE(text(size, " bytes before request ", at));
       job.begin_step();
       job.make(kPrologue, kPrologue + at);
@@ -195,7 +193,7 @@ TEST_P(Plans, AreNotLostByAnExtraRequest) {
 
 TEST_P(Plans, AreNotLostByAMissingRequest) {
   start();
-  for (const std::size_t at : {0, 1, 17, 31, 40, 58, 59}) {
+  for (const std::size_t at : {0U, 1U, 17U, 31U, 40U, 58U, 59U}) {
     SCOPED_TRACE(text("without request ", at));
     job.begin_step();
     job.make(kPrologue, kPrologue + at);
@@ -207,7 +205,7 @@ TEST_P(Plans, AreNotLostByAMissingRequest) {
 
 TEST_P(Plans, AreNotLostByARequestOfAnotherSize) {
   start();
-  for (const std::size_t at : {0, 1, 17, 31, 40, 58, 59}) {
+  for (const std::size_t at : {0U, 1U, 17U, 31U, 40U, 58U, 59U}) {
     for (const Bytes size : {Bytes{1}, Bytes{123456}, Bytes{2048}, Bytes{100 * kMiB}}) {
       SCOPED_TRACE(text(size, " bytes for request ", at));
       job.begin_step();
@@ -239,7 +237,7 @@ TEST_P(Plans, AreNotLostByAPassBehindABoundary) {
 
 TEST_P(Plans, AreNotLostByAStepCutShort) {
   start();
-  for (const std::size_t made : {0, 1, 17, 40, 59}) {
+  for (const std::size_t made : {0U, 1U, 17U, 40U, 59U}) {
     job.begin_step();
     job.make(kPrologue, kPrologue + made);
     EXPECT_THAT(job.wrong(), ElementsAre());
@@ -361,7 +359,7 @@ TEST(Matcher, LetsGoOfAStreamThatIsNothingLikeItsPlan) {
   EXPECT_EQ(matcher.match(0, 77, 512, 0), 0U) << "by chance";
   for (Bytes i = 0; i < 20; ++i) matcher.match(0, 77, kMiB + i * 512, 0);
   matcher.begin_step();
-  for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(matcher.match(1, 78, (i + 1) * 512, 0), i);
+  for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(matcher.match(1, 78, Bytes{512} * (i + 1), 0), i);
 }
 
 // ---- sizes that vary ----
@@ -389,7 +387,7 @@ TEST(Matcher, FindsTheEndOfRowsThatAreLongerOrShorter) {
     for (int expert = 0; expert < 8; ++expert) draft.add_dynamic(64 * kKiB);
   }
   draft.add(99 * kMiB);
-  for (const std::size_t experts : {8, 5, 12, 0, 20}) {
+  for (const std::size_t experts : {8U, 5U, 12U, 0U, 20U}) {
     Follower job(draft);
     for (int step = 0; step < 3; ++step) {
       job.begin_step();

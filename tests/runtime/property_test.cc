@@ -111,6 +111,7 @@ class Storm {
 
   void blow(int calls) {
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(weather_.threads));
     for (int i = 0; i < weather_.threads; ++i)
       threads.emplace_back([this, i, calls] { work(static_cast<std::uint64_t>(i), calls); });
     std::atomic<bool> over = false;
@@ -128,7 +129,7 @@ class Storm {
  private:
   /// A thread of the job, on its own way through the step.
   void work(std::uint64_t number, int calls) {
-    Random random(weather_.seed * 100 + number);
+    Random random(std::uint64_t{100} * weather_.seed + number);
     std::vector<Tenant> blocks;
     std::size_t cursor = 0;
     for (int i = 0; i < calls; ++i) {
@@ -174,7 +175,7 @@ class Storm {
 
   std::optional<Tenant> allocate(Random& random, std::size_t& cursor, std::uint64_t identity) {
     const std::vector<Slot>& slots = plans_[0]->plan().slots;
-    Bytes size = random.any<Bytes>(1, kLargest);
+    auto size = random.any<Bytes>(1, kLargest);
     Stream stream = random.stream();
     if (!random.chance(weather_.foreign)) {
       size = slots[cursor].size;

@@ -407,7 +407,7 @@ class Program {
   }
 
   void allocate_one() {
-    Asked wish = {static_cast<Bytes>(any(256 * 1024)) + 1, any_stream()};
+    Asked wish = {static_cast<Bytes>(any(262144)) + 1, any_stream()};
     if (chance(0.8)) {
       const std::vector<Slot>& slots = plan_->plan().slots;
       cursor_ = cursor_ + 1 < slots.size() ? cursor_ + 1 : plan_->plan().prologue;

@@ -13,7 +13,6 @@ namespace stweaver {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 TEST(StreamOrder, NumbersStreamsAsTheyAreFirstSeen) {
   ClockedDevice device;
