@@ -125,11 +125,11 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
     const Waiting& waiting = waiting_[i];
     const bool in_the_way =
         overlaps({waiting.offset, waiting.offset + waiting.size}, {offset, offset + wish.room});
-    const bool settled =
-        in_the_way && std::all_of(waiting.events.begin(), waiting.events.end(), [&](DeviceEvent event) {
-          return event == kNoEvent ||
-                 (device_.wait(order_.stream_of(waiting.lane), event) && device_.wait(wish.stream, event));
-        });
+    const bool settled = in_the_way && !waiting.uncertain &&
+                         std::all_of(waiting.events.begin(), waiting.events.end(), [&](DeviceEvent event) {
+                           return event == kNoEvent || (device_.wait(order_.stream_of(waiting.lane), event) &&
+                                                        device_.wait(wish.stream, event));
+                         });
     if (!settled) {
       ++i;
       continue;
@@ -221,7 +221,7 @@ void RuntimeAllocator::free_in_arena(const Block& block) {
       block.shared
           ? waiting_of(block)
           : Waiting{arena_.offset_of(block.address), block.room, block.lane, now_, block.recorded, {}};
-  if (waiting.events.front() != kNoEvent) {
+  if (!waiting.is_over()) {
     if (recorder_ && block.recorded != kNotRecorded) recorder_->drop(block.recorded);
     waiting_.push_back(waiting);
   } else {
@@ -241,11 +241,14 @@ RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const Block& block) {
     const DeviceEvent event = use.lane == kNobody ? kNoEvent : device_.record(order_.stream_of(use.lane));
     if (event == kNoEvent) {
       is_still = device_.synchronize();
+      waiting.uncertain = !is_still;
     } else if (events < Waiting::kMostEvents) {
       waiting.events[events++] = event;
     } else {
-      if (!device_.wait(order_.stream_of(block.lane), event)) device_.synchronize();
+      if (!device_.wait(order_.stream_of(block.lane), event) && !device_.synchronize())
+        waiting.uncertain = true;
       device_.forget(event);
+      waiting.freed = ++now_;  // what this call has recorded for the block's lane lies before the wait
     }
   }
   std::erase_if(shared_, [&](const Shared& use) { return use.address == block.address; });
@@ -255,7 +258,7 @@ RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const Block& block) {
 /// In the order of their frees, as far as the other streams have got.
 void RuntimeAllocator::release_passed() {
   std::size_t passed = 0;
-  while (passed < waiting_.size() &&
+  while (passed < waiting_.size() && (!waiting_[passed].uncertain || device_.synchronize()) &&
          std::all_of(waiting_[passed].events.begin(), waiting_[passed].events.end(),
                      [&](DeviceEvent event) { return event == kNoEvent || device_.passed(event); })) {
     release(waiting_[passed], waiting_[passed].freed);

@@ -88,6 +88,9 @@ class RuntimeAllocator {
     Tick freed = 0;
     RequestId recorded = kNotRecorded;
     std::array<DeviceEvent, kMostEvents> events = {};  ///< kNoEvent behind the last
+    bool uncertain = false;  ///< a stream could not be asked: in use until all streams are known to be done
+
+    [[nodiscard]] bool is_over() const { return events.front() == kNoEvent && !uncertain; }
   };
 
   struct Shared {

@@ -354,6 +354,51 @@ TEST(RuntimeAllocator, MakesAThirdStreamWaitForTheSecondsUseOfTheFirstsBlock) {
   EXPECT_TRUE(device.is_behind(3, work));
 }
 
+TEST(RuntimeAllocator, WaitsForEveryStreamOfABlockThatManyUsed) {
+  // More streams than a freed block keeps events of: its own stream waits for the others, and who takes the
+  // block must not do so behind an event from before that.
+  Plan plan;
+  plan.arena = 9 * kMiB;
+  plan.stream_gap = 4;
+  plan.slots = {{.size = 8 * kMiB, .offset = 0, .stream = 1, .death = 2},
+                {.size = kMiB, .offset = 8 * kMiB, .stream = 1, .death = 2},
+                {.size = 9 * kMiB, .offset = 0, .stream = 2, .death = 3}};
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, index_of(plan));
+  void* const shared = watched.allocate(8 * kMiB, 1);
+  void* const other = watched.allocate(kMiB, 1);
+  std::vector<Work> works;
+  for (Stream stream = 11; stream <= 16; ++stream) {
+    works.push_back(device.work(stream));
+    watched.allocator.record_stream(shared, stream);
+  }
+  watched.free(other);  // an event of stream 1 is due at the next call
+  watched.free(shared);
+  for (Stream stream = 11; stream <= 14; ++stream) device.finish(stream);
+  EXPECT_TRUE(watched.hits(9 * kMiB, 2));
+  for (const Work& work : works) EXPECT_TRUE(device.is_behind(2, work)) << work.stream;
+}
+
+TEST(RuntimeAllocator, HoldsABlockBackWhileItCannotTellWhetherItsStreamsAreDone) {
+  ClockedDevice clocked;
+  FailingDevice device(clocked);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, plan_of({8 * kMiB}));
+  void* const block = watched.allocate(8 * kMiB);
+  const Work work = clocked.work(5);
+  watched.allocator.record_stream(block, 5);
+  device.fail_every(DeviceCall::kRecord);
+  device.fail_every(DeviceCall::kSynchronize);
+  watched.free(block);
+  watched.begin_step();
+  EXPECT_FALSE(watched.hits(8 * kMiB)) << "nothing says that stream 5 is done";
+  device.heal();
+  watched.begin_step();
+  EXPECT_TRUE(watched.hits(8 * kMiB));
+  EXPECT_TRUE(clocked.is_behind(0, work));
+}
+
 TEST(RuntimeAllocator, RecordingItsOwnStreamHoldsNothingBack) {
   ClockedDevice device;
   CachingUpstream upstream{AllocatorSettings()};
