@@ -77,17 +77,12 @@ class FreeSpace {
   /// Takes an idle range away.
   void take(Bytes offset, Bytes size);
 
-  /// The offset of the smallest gap of at least `size` bytes inside [within.lower, within.upper), the lowest
-  /// of equals, among those whose last use `allowed(LastUse)` accepts; the gap's lower end.
+  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside [within.lower,
+  /// within.upper), beside the ranges of `taken` (ordered, no two touching), and only if `allowed(LastUse)`
+  /// accepts who used it last.
   template <typename Allowed>
-  std::optional<Bytes> best_fit(Bytes size, Interval within, Allowed allowed) {
-    return best_fit_beside(size, within, {}, 0, allowed);
-  }
-
-  /// The same beside `taken`: ranges relative to `origin`, ordered, no two touching.
-  template <typename Allowed>
-  std::optional<Bytes> best_fit_beside(Bytes size, Interval within, std::span<const Interval> taken,
-                                       Bytes origin, Allowed allowed) {
+  std::optional<Bytes> best_fit(Bytes size, Interval within, Allowed allowed,
+                                std::span<const Interval> taken = {}) {
     Bytes best = 0;
     Bytes best_room = kNoRoom;
     for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
@@ -100,7 +95,7 @@ class FreeSpace {
         largest = std::max(largest, gap.end - gap.offset);
         const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
         if (inside.length() < size || !allowed(gap.last)) continue;
-        each_rest(inside, taken, origin, [&](const Interval& rest) {
+        each_rest(inside, taken, [&](const Interval& rest) {
           if (rest.length() < size || rest.length() >= best_room) return;
           best = rest.lower;
           best_room = rest.length();
@@ -131,12 +126,12 @@ class FreeSpace {
 
   /// What `taken` leaves of a gap.
   template <typename Visit>
-  static void each_rest(Interval gap, std::span<const Interval> taken, Bytes origin, Visit visit) {
+  static void each_rest(Interval gap, std::span<const Interval> taken, Visit visit) {
     auto at = std::partition_point(taken.begin(), taken.end(),
-                                   [&](const Interval& range) { return range.upper + origin <= gap.lower; });
-    for (; at != taken.end() && at->lower + origin < gap.upper; ++at) {
-      visit(Interval{gap.lower, at->lower + origin});
-      gap.lower = at->upper + origin;
+                                   [&](const Interval& range) { return range.upper <= gap.lower; });
+    for (; at != taken.end() && at->lower < gap.upper; ++at) {
+      visit(Interval{gap.lower, at->lower});
+      gap.lower = at->upper;
     }
     visit(gap);
   }

@@ -12,6 +12,8 @@ constexpr std::size_t kNear = 5;
 constexpr std::size_t kFar = 256;
 /// How far ahead the end of a row of slots of any size is looked for before the next of the row is believed.
 constexpr std::size_t kRow = 16;
+/// Many requests are smaller than this, and what is larger has a size that tells it from others.
+constexpr Bytes kTelling = 64 * kKiB;
 /// A slot's size is the largest seen; a request of less than that by this is hardly the same.
 constexpr Bytes kSpread = 8;
 
@@ -102,13 +104,13 @@ bool Matcher::plausible(const Entry& entry, const Wish& wish) {
   return wish.pool == 0 && wish.size >= entry.size / kSpread && wish.size <= entry.size * 2;
 }
 
-/// Whether the request may simply be the next one in order.
-bool Matcher::is_next(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const {
-  const Entry& next = stream.entries[cursor.next];
-  if (next.likeness == Likeness::kSize) return alike(next, wish);
-  if (!plausible(next, wish)) return false;
-  // Rows of requests of any size can be longer or shorter; what follows them says where they end.
-  return next.likeness == Likeness::kShare || find_end_of_row(stream, cursor.next, kRow, wish) == kNowhere;
+/// Whether the request may be the one of the slot at `entry`, if the job has got there.
+bool Matcher::may_be(const PlannedStream& stream, std::size_t entry, const Wish& wish) const {
+  const Entry& slot = stream.entries[entry];
+  if (slot.likeness == Likeness::kSize) return alike(slot, wish);
+  if (!plausible(slot, wish)) return false;
+  // What follows a row of slots of any size says where the row ends, if its size is not everybody's.
+  return wish.size < kTelling || find_end_of_row(stream, entry, kRow, wish) == kNowhere;
 }
 
 /// The entry that the request stands for, kNowhere when there is none; moves the cursor on.
@@ -124,15 +126,20 @@ std::size_t Matcher::find_entry(const PlannedStream& stream, Cursor& cursor, con
     return entry;
   };
 
-  if (is_next(stream, cursor, wish)) return go_on_behind(cursor.next);
+  const Entry& next = stream.entries[cursor.next];
+  const bool is_next = may_be(stream, cursor.next, wish);
+  // A size that is right says more than one that may be.
+  if (is_next && (next.likeness == Likeness::kSize || cursor.otherwise == kNowhere))
+    return go_on_behind(cursor.next);
   if (cursor.otherwise != kNowhere) {
+    if (may_be(stream, cursor.otherwise, wish)) return go_on_behind(cursor.otherwise);
     const std::size_t found = find_size(stream, cursor.otherwise, kNear, wish);
     if (found != kNowhere) return go_on_behind(found);
   }
+  if (is_next) return go_on_behind(cursor.next);
   const std::size_t anchor = find_anchor(stream, cursor, wish);
   if (anchor != kNowhere) return go_on_behind(anchor);
 
-  const Entry& next = stream.entries[cursor.next];
   if (next.likeness != Likeness::kSize) {
     const std::size_t end = find_end_of_row(stream, cursor.next, kFar, wish);
     if (end != kNowhere) return guess(end);
@@ -141,6 +148,8 @@ std::size_t Matcher::find_entry(const PlannedStream& stream, Cursor& cursor, con
   const std::size_t near = find_size(stream, cursor.next, kNear, wish);
   if (near != kNowhere) return guess(near);
   if (next.may_vary && plausible(next, wish)) return go_on_behind(cursor.next);
+  const std::size_t loose = find_loose(stream, cursor.next, kRow, wish);
+  if (loose != kNowhere) return guess(loose);
   return guess(find_size(stream, cursor.next, kFar, wish));
 }
 
@@ -164,15 +173,26 @@ std::size_t Matcher::find_size(const PlannedStream& stream, std::size_t from, st
   return kNowhere;
 }
 
+/// The first of the `reach` entries from `from` on whose size varies and may be the request's.
+std::size_t Matcher::find_loose(const PlannedStream& stream, std::size_t from, std::size_t reach,
+                                const Wish& wish) {
+  const std::size_t end = std::min(part_end(stream, from), from + reach);
+  for (std::size_t i = from; i < end; ++i) {
+    if (stream.entries[i].likeness != Likeness::kSize && plausible(stream.entries[i], wish)) return i;
+  }
+  return kNowhere;
+}
+
 /// The entry at which the last sizes end; if the plan has them several times, the nearest ahead.
 std::size_t Matcher::find_anchor(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const {
   const std::optional<std::uint64_t> hash = cursor.trail.hash();
   if (!hash) return kNowhere;
   const auto less = [](const PlannedStream::Anchor& anchor, std::uint64_t h) { return anchor.hash < h; };
   auto at = std::lower_bound(stream.anchors.begin(), stream.anchors.end(), *hash, less);
+  const std::size_t end = part_end(stream, cursor.next);
   std::size_t first = kNowhere;
   for (; at != stream.anchors.end() && at->hash == *hash; ++at) {
-    if (!alike(stream.entries[at->entry], wish)) continue;
+    if (at->entry >= end || !alike(stream.entries[at->entry], wish)) continue;
     if (at->entry >= cursor.next) return at->entry;
     if (first == kNowhere && at->entry >= stream.prologue) first = at->entry;
   }

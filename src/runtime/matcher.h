@@ -55,12 +55,14 @@ class Matcher {
   [[nodiscard]] std::optional<std::size_t> find_stream(Stream stream, const Wish& wish) const;
   [[nodiscard]] bool alike(const Entry& entry, const Wish& wish) const;
   [[nodiscard]] static bool plausible(const Entry& entry, const Wish& wish);
-  [[nodiscard]] bool is_next(const PlannedStream& stream, const Cursor& cursor, const Wish& wish) const;
+  [[nodiscard]] bool may_be(const PlannedStream& stream, std::size_t entry, const Wish& wish) const;
   std::size_t find_entry(const PlannedStream& stream, Cursor& cursor, const Wish& wish) const;
   [[nodiscard]] std::size_t find_size(const PlannedStream& stream, std::size_t from, std::size_t reach,
                                       const Wish& wish) const;
   [[nodiscard]] std::size_t find_end_of_row(const PlannedStream& stream, std::size_t from, std::size_t reach,
                                             const Wish& wish) const;
+  [[nodiscard]] static std::size_t find_loose(const PlannedStream& stream, std::size_t from,
+                                              std::size_t reach, const Wish& wish);
   [[nodiscard]] std::size_t find_anchor(const PlannedStream& stream, const Cursor& cursor,
                                         const Wish& wish) const;
 

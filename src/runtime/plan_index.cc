@@ -71,7 +71,7 @@ void PlanIndex::sort_by_stream() {
 void PlanIndex::find_chance_sizes(PlannedStream& stream) {
   std::vector<Entry>& entries = stream.entries;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].likeness == Likeness::kSize) continue;
+    if (entries[i].likeness != Likeness::kOrder) continue;
     const std::size_t end = std::min(entries.size(), i + kNeighbours + 1);
     for (std::size_t j = i - std::min(i, kNeighbours); j < end; ++j) {
       const bool about_equal =

@@ -94,19 +94,19 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
   return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
 }
 
-/// The smallest gap that the plan leaves alone while the request lives; failing that, the smallest there is.
-/// What outgrew its slot is not so careful: in a step longer than planned, the plan is not worth protecting.
+/// The smallest gap that the plan leaves alone while the request lives. Any other would be in the way of
+/// planned requests, which would be in the way of others, and so on through the step. Only what outgrew its
+/// slot takes any gap: a step larger than planned cannot be as planned anyway.
 std::optional<Bytes> RuntimeAllocator::find_gap(const Wish& wish, Miss why) {
-  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
-  FreeSpace& space = arena_.free_space;
+  in_use_.clear();
   if (why != Miss::kTooLarge) {
     const Time death =
         why == Miss::kUnknown ? static_cast<Time>(slot_) + kHorizon : plan().slots[slot_].death;
     matcher_->index().use().between(slot_, death, in_use_);
-    const auto gap = space.best_fit_beside(wish.room, plan_range(), in_use_, base_, no_wait);
-    if (gap) return gap;
+    for (Interval& range : in_use_) range = {range.lower + base_, range.upper + base_};
   }
-  return space.best_fit(wish.room, plan_range(), no_wait);
+  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+  return arena_.free_space.best_fit(wish.room, plan_range(), no_wait, in_use_);
 }
 
 /// Takes a planned place if nobody lives there and the lane can be made to come after who lived there last.
