@@ -70,38 +70,42 @@ void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, 
 std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& wish, Miss& why) {
   why = Miss::kUnknown;
   if (wish.lane == kNobody) return std::nullopt;
-  const std::optional<std::uint32_t> number = matcher_->match(wish.lane, wish.stream, wish.size, wish.pool);
+  const std::optional<Match> match = matcher_->match(wish.lane, wish.stream, wish.size, wish.pool);
   if (wish.pool != 0) {
     why = Miss::kPool;
     return std::nullopt;
   }
-  if (number) {
-    slot_ = *number;
-    const Slot& slot = plan().slots[slot_];
-    if (slot.offset == kUnplanned) {
-      why = Miss::kDynamic;
-    } else if (wish.room > slot.size) {
-      why = Miss::kTooLarge;
-    } else if (take(base_ + slot.offset, wish)) {
-      return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(slot_)};
-    } else {
-      why = Miss::kOccupied;
+  // In requests; a guess tells at least how long such a request lives.
+  Time life = kHorizon;
+  if (match) {
+    const Slot& slot = plan().slots[match->slot];
+    life = slot.death == kForever ? kForever : slot.death - static_cast<Time>(match->slot);
+    if (!match->guess) {
+      slot_ = match->slot;
+      if (slot.offset == kUnplanned) {
+        why = Miss::kDynamic;
+      } else if (wish.room > slot.size) {
+        why = Miss::kTooLarge;
+      } else if (take(base_ + slot.offset, wish)) {
+        return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(slot_)};
+      } else {
+        why = Miss::kOccupied;
+      }
     }
   }
-  const std::optional<Bytes> gap = find_gap(wish, why);
+  const std::optional<Bytes> gap = find_gap(wish, why, life);
   if (!gap) return std::nullopt;
   arena_.free_space.take(*gap, wish.room);
   return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
 }
 
-/// The smallest gap that the plan leaves alone while the request lives. Any other would be in the way of
-/// planned requests, which would be in the way of others, and so on through the step. Only what outgrew its
-/// slot takes any gap: a step larger than planned cannot be as planned anyway.
-std::optional<Bytes> RuntimeAllocator::find_gap(const Wish& wish, Miss why) {
+/// The smallest gap that the plan leaves alone for the next `life` requests. Any other would be in the way of
+/// planned requests, which would be in the way of others, and so on through the step. Any gap will do where
+/// the plan is not followed anyway: in a step larger than planned, or in something else than a step.
+std::optional<Bytes> RuntimeAllocator::find_gap(const Wish& wish, Miss why, Time life) {
   in_use_.clear();
-  if (why != Miss::kTooLarge) {
-    const Time death =
-        why == Miss::kUnknown ? static_cast<Time>(slot_) + kHorizon : plan().slots[slot_].death;
+  if (why != Miss::kTooLarge && !matcher_->is_astray(wish.lane)) {
+    const Time death = life == kForever ? kForever : static_cast<Time>(slot_) + life;
     matcher_->index().use().between(slot_, death, in_use_);
     for (Interval& range : in_use_) range = {range.lower + base_, range.upper + base_};
   }

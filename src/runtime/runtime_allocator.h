@@ -22,7 +22,7 @@ namespace stweaver {
 /// 1. at the place that the plan has for it, if nobody lives there;
 /// 2. else in the smallest gap of the arena that is idle just now, needs no wait for another stream and is
 /// left
-///    alone by the plan while the request lives (Dynamic Reusable Space), or failing that by nobody for now;
+///    alone by the plan while the request lives (Dynamic Reusable Space);
 /// 3. else from the upstream allocator.
 ///
 /// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,
@@ -117,7 +117,7 @@ class RuntimeAllocator {
 
   void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why);
   std::optional<Grant> find_place(const Wish& wish, Miss& why);
-  std::optional<Bytes> find_gap(const Wish& wish, Miss why);
+  std::optional<Bytes> find_gap(const Wish& wish, Miss why, Time life);
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
