@@ -51,7 +51,7 @@ class FreeSpace {
 
   /// Calls visit(const Gap&) for every gap that overlaps the range, until it returns false. Whether all did.
   template <typename Visit>
-  bool visit(Bytes offset, Bytes size, Visit visit) const {
+  [[nodiscard]] bool visit(Bytes offset, Bytes size, Visit visit) const {
     for (Place at = find(offset); exists(at) && gap(at).offset < offset + size; at = next(at)) {
       if (gap(at).end > offset && !visit(gap(at))) return false;
     }

@@ -309,8 +309,11 @@ void RuntimeAllocator::begin_step() {
     const std::scoped_lock lock(mutex_);
     end_step();
     note_fallback(reserved);
-    if (!matcher_) return;
     release_passed();
+    if (!matcher_) {
+      arena_.unmap_idle({});  // what still lived when the plan was dropped
+      return note_reserved();
+    }
     matcher_->begin_step();
     if (has_holes_) has_holes_ = !arena_.map(plan_range());
     note_reserved();
