@@ -25,11 +25,11 @@ FreeSpace::Place FreeSpace::next(Place at) const {
 
 bool FreeSpace::is_idle(Bytes offset, Bytes size) const {
   Bytes idle = 0;
-  visit(offset, size, [&](const Gap& gap) {
+  const bool all = visit(offset, size, [&](const Gap& gap) {
     idle += std::min(gap.end, offset + size) - std::max(gap.offset, offset);
     return true;
   });
-  return idle == size;
+  return all && idle == size;
 }
 
 void FreeSpace::give(Bytes offset, Bytes size, LastUse last) {
