@@ -113,7 +113,7 @@ class Twins {
     const std::vector<Interval> runs = cells_.runs();
     ASSERT_EQ(space_.gaps(), runs.size());
     std::vector<Interval> seen;
-    space_.visit(0, cells_.size(), [&](const Gap& gap) {
+    const bool all = space_.visit(0, cells_.size(), [&](const Gap& gap) {
       seen.push_back({gap.offset, gap.end});
       for (Bytes i = gap.offset; i < gap.end; ++i) {
         EXPECT_EQ(gap.last.lane, cells_.lane(i));
@@ -121,6 +121,7 @@ class Twins {
       }
       return true;
     });
+    EXPECT_TRUE(all);
     EXPECT_EQ(seen, runs);
   }
 
@@ -229,10 +230,10 @@ TEST(FreeSpace, JoinsNeighboursOfOneLaneAndKeepsOthersApart) {
   space.give(10, 10, {1, 4});
   EXPECT_EQ(space.gaps(), 2U);
   std::vector<Tick> freed;
-  space.visit(0, 40, [&](const Gap& gap) {
+  EXPECT_TRUE(space.visit(0, 40, [&](const Gap& gap) {
     freed.push_back(gap.last.freed);
     return true;
-  });
+  }));
   EXPECT_EQ(freed, (std::vector<Tick>{5, 4})) << "what was joined was freed when the last of it was";
 }
 
