@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "plan/checker.h"
+#include "plan/plan_file.h"
 #include "plan/synthesize.h"
+#include "trace/file_source.h"
 
 namespace stweaver {
 namespace {
@@ -73,7 +75,11 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options)
       requests_to_record_(kFirstSearch),
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
-  start_recording();
+  if (options_.plan_path.empty()) {
+    start_recording();
+  } else {
+    begin_with([this] { return read_plan(file_source(options_.plan_path), options_.plan_path); });
+  }
 }
 
 LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan)
@@ -83,20 +89,16 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan
       requests_to_record_(kFirstSearch),
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
-  if (follows(std::move(plan))) {
-    start_watching();
-  } else {
-    start_recording();
-  }
+  begin_with([&plan] { return std::move(plan); });
 }
 
-bool LifeCycle::follows(Plan plan) {
+void LifeCycle::begin_with(const std::function<Plan()>& saved) {
   try {
-    return adopt(std::make_shared<PlanIndex>(std::move(plan)));
+    if (adopt(std::make_shared<PlanIndex>(saved()))) return start_watching();
   } catch (const Error& error) {
     log(error.what());
-    return false;
   }
+  start_recording();
 }
 
 LifeCycle::~LifeCycle() {

@@ -32,6 +32,7 @@ std::string_view name_of(Stage stage);
 struct LifeCycleOptions {
   int device = 0;          ///< its number, for traces and log lines
   std::string settings;    ///< of the upstream allocator, for traces
+  std::string plan_path;   ///< follow the plan in this file from the job's first request on; empty for none
   std::string trace_path;  ///< also record into this file, the first time; empty for none
   /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
   int record_steps = 2;
@@ -48,10 +49,10 @@ Plan plan_step(const Trace& trace);
 /// on as it is.
 class LifeCycle {
  public:
-  /// Begins to record. `allocator` must outlive this.
+  /// Begins with the saved plan, or to record where there is none, it cannot be read or followed, or there is
+  /// no memory for its arena. `allocator` must outlive this.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options);
-  /// Begins with a plan from an earlier run, to be followed from the job's first request on. Records if that
-  /// cannot be: no memory for its arena, or made for another alignment.
+  /// Begins with this plan in the same way.
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan);
   LifeCycle(const LifeCycle&) = delete;
   LifeCycle& operator=(const LifeCycle&) = delete;
@@ -78,7 +79,7 @@ class LifeCycle {
   void start_planning();
   void take_plan();
   void record_longer();
-  bool follows(Plan plan);
+  void begin_with(const std::function<Plan()>& saved);
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
   void give_up();
   void start_watching();

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <utility>
@@ -208,6 +208,43 @@ TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
   EXPECT_EQ(allocator.statistics().served.misses(), 0);
   EXPECT_EQ(upstream.reserved(), 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 0 on")));
+}
+
+TEST_F(LifeCycleTest, StartsWithThePlanInAFile) {
+  const TemporaryFolder folder;
+  LifeCycleOptions how = options();
+  how.plan_path = folder.file("job.plan");
+  std::ofstream file(how.plan_path);
+  write_plan(saved_plan(), file);
+  file.close();
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 4);
+  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+}
+
+TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
+  const TemporaryFolder folder;
+  const std::string missing = folder.file("missing.plan");
+  const std::string damaged = folder.file("damaged.plan");
+  std::ofstream(damaged) << "stweaver-plan 1\nsource x\n";
+  for (const std::string& path : {missing, damaged, folder.path().string()}) {
+    lines.clear();
+    LifeCycleOptions how = options();
+    how.plan_path = path;
+    const LifeCycle life(allocator, how);
+    EXPECT_EQ(life.stage(), Stage::kRecording);
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_THAT(lines.front(), HasSubstr(path));
+  }
+}
+
+TEST_F(LifeCycleTest, APlanOfAnotherAlignmentIsNotFollowed) {
+  Plan plan = saved_plan();
+  plan.alignment = 16;
+  const LifeCycle life(allocator, options(), plan);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  EXPECT_THAT(lines, Contains(HasSubstr("alignment of 16 bytes")));
 }
 
 TEST_F(LifeCycleTest, PlansAgainWhenTheJobChangesAndLeavesLivingTensorsWhereTheyAre) {
