@@ -15,15 +15,21 @@ readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
 release() { tools/build.sh release; }
 asan() { tools/build.sh asan; }
-tsan() { tools/build.sh tsan stweaver plan_test; }
+tsan() { tools/build.sh tsan stweaver plan_test device_test runtime_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
 asan_tests() { run_ctest asan; }
-# Threads are the planner's affair: its own tests, and a whole plan of a real job.
+# Where threads and locks are: the planner, devices, the run time, allocators as a whole; and a whole plan of a
+# real job. The divergence suite is left out: it replays real jobs for minutes, on one thread.
 tsan_tests() {
-  build/tsan/tests/plan_test --gtest_brief=1 "--gtest_output=xml:$results/tsan_tests.xml" &&
-    build/tsan/stweaver plan examples/traces/gpt2_15b_N.pickle.xz --json
+  local layer status=0
+  for layer in plan device runtime conformance; do
+    "build/tsan/tests/${layer}_test" --gtest_brief=1 --gtest_filter='-Divergence/*' \
+      "--gtest_output=xml:$results/tsan_tests.$layer.xml" || status=1
+  done
+  build/tsan/stweaver plan examples/traces/gpt2_15b_N.pickle.xz --json || status=1
+  return "$status"
 }
 python_tests() { pytest tests/python --junitxml "$results/python_tests.xml"; }
 # Every bad input once more, under the sanitizers.
@@ -45,13 +51,18 @@ run_ctest() {
 }
 sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
 
-# Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit file says, else one.
+# Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit files, one or one for each
+# part of it, say, else one.
 count() {
-  local file=$results/$1.xml tests=1 bad=0
+  local file files tests=1 bad=0
   detail=''
-  if [ -f "$file" ]; then
-    tests=$(attribute tests "$file")
-    bad=$(($(attribute failures "$file") + $(attribute errors "$file")))
+  files=("$results/$1".*xml)
+  if [ -f "${files[0]}" ]; then
+    tests=0
+    for file in "${files[@]}"; do
+      tests=$((tests + $(attribute tests "$file")))
+      bad=$((bad + $(attribute failures "$file") + $(attribute errors "$file")))
+    done
     detail=", $tests tests"
   fi
   # A stage can also fail around its tests: a sanitizer's report at exit, a fuzzer's finding.
@@ -77,7 +88,7 @@ passed=0 failed=0
 mkdir -p "$results" build/log
 for stage in "${@:-${all[@]}}"; do
   [ "$(type -t "$stage")" = function ] || { echo "no stage named $stage; there are: ${all[*]}" >&2; exit 2; }
-  rm -f "$results/$stage.xml"
+  rm -f "$results/$stage".*xml
   begin=$SECONDS
   printf '%-15s' "$stage"
   ("$stage") >"build/log/$stage.log" 2>&1 </dev/null

@@ -75,28 +75,33 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
     why = Miss::kPool;
     return std::nullopt;
   }
-  // In requests; a guess tells at least how long such a request lives.
-  Time life = kHorizon;
-  if (match) {
-    const Slot& slot = plan().slots[match->slot];
-    life = slot.death == kForever ? kForever : slot.death - static_cast<Time>(match->slot);
-    if (!match->guess) {
-      slot_ = match->slot;
-      if (slot.offset == kUnplanned) {
-        why = Miss::kDynamic;
-      } else if (wish.room > slot.size) {
-        why = Miss::kTooLarge;
-      } else if (take(base_ + slot.offset, wish)) {
-        return Grant{Source::kPlanned, base_ + slot.offset, matcher_->index().hands_over(slot_)};
-      } else {
-        why = Miss::kOccupied;
-      }
-    }
+  if (match && !match->guess) {
+    slot_ = match->slot;
+    const std::optional<Miss> reason = take_slot(wish);
+    if (!reason)
+      return Grant{Source::kPlanned, base_ + plan().slots[slot_].offset, matcher_->index().hands_over(slot_)};
+    why = *reason;
   }
-  const std::optional<Bytes> gap = find_gap(wish, why, life);
+  // A guess tells at least how long such a request lives.
+  const std::optional<Bytes> gap = find_gap(wish, why, match ? life_of(match->slot) : kHorizon);
   if (!gap) return std::nullopt;
   arena_.free_space.take(*gap, wish.room);
   return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
+}
+
+/// How long a slot's request lives, in requests.
+Time RuntimeAllocator::life_of(std::uint32_t number) const {
+  const Time death = plan().slots[number].death;
+  return death == kForever ? kForever : death - static_cast<Time>(number);
+}
+
+/// Takes the place of the slot that was matched last. Nothing when it did, else why it could not.
+std::optional<Miss> RuntimeAllocator::take_slot(const Wish& wish) {
+  const Slot& slot = plan().slots[slot_];
+  if (slot.offset == kUnplanned) return Miss::kDynamic;
+  if (wish.room > slot.size) return Miss::kTooLarge;
+  if (!take(base_ + slot.offset, wish)) return Miss::kOccupied;
+  return std::nullopt;
 }
 
 /// The smallest gap that the plan leaves alone for the next `life` requests. Any other would be in the way of
@@ -164,6 +169,7 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
                        .source = Source::kFallback};
   // Upstream may have got a block back behind our back, and given it out again.
   if (Block* const stale = blocks_.find(block.address)) {
+    if (recorder_ && stale->recorded != kNotRecorded) recorder_->free(stale->recorded);
     count_living(*stale, -1);
     blocks_.erase(stale);
   }

@@ -117,6 +117,8 @@ class RuntimeAllocator {
 
   void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why);
   std::optional<Grant> find_place(const Wish& wish, Miss& why);
+  [[nodiscard]] Time life_of(std::uint32_t number) const;
+  std::optional<Miss> take_slot(const Wish& wish);
   std::optional<Bytes> find_gap(const Wish& wish, Miss why, Time life);
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);
