@@ -39,7 +39,14 @@ void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
   if (size <= 0) return nullptr;
   Miss why = Miss::kNoPlan;
   if (void* const memory = allocate_in_arena(size, stream, pool, why)) return memory;
-  return allocate_upstream(size, stream, pool, why);
+  if (void* const memory = allocate_upstream(size, stream, pool, why)) return memory;
+  // Out of memory, all but what is idle in the arena.
+  if (void* const memory = allocate_anywhere(size, stream, pool)) return memory;
+  if (reclaim()) {
+    if (void* const memory = allocate_upstream(size, stream, pool, why)) return memory;
+  }
+  note_out_of_memory(size);
+  return nullptr;
 }
 
 void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why) {
@@ -53,15 +60,18 @@ void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, 
   if (!waiting_.empty()) release_passed();
   const Wish wish = {size, align_up(size, plan().alignment), stream, order_.lane_of(stream), pool};
   const std::optional<Grant> grant = find_place(wish, why);
-  if (!grant) return nullptr;
-  const Block block = {.address = arena_.address_of(grant->offset),
-                       .size = size,
+  return grant ? give(wish, *grant) : nullptr;
+}
+
+void* RuntimeAllocator::give(const Wish& wish, const Grant& grant) {
+  const Block block = {.address = arena_.address_of(grant.offset),
+                       .size = wish.size,
                        .room = wish.room,
                        .lane = wish.lane,
-                       .source = grant->source,
-                       .hands_over = grant->hands_over};
-  add_block(block, stream, pool);
-  count_served(block, why);
+                       .source = grant.source,
+                       .hands_over = grant.hands_over};
+  add_block(block, wish.stream, wish.pool);
+  count_served(block, {});
   return pointer_to(block.address);
 }
 
@@ -85,8 +95,12 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
   // A guess tells at least how long such a request lives.
   const std::optional<Bytes> gap = find_gap(wish, why, match ? life_of(match->slot) : kHorizon);
   if (!gap) return std::nullopt;
-  arena_.free_space.take(*gap, wish.room);
-  return Grant{Source::kReused, *gap, matcher_->index().streams().size() > 1};
+  return reuse(*gap, wish);
+}
+
+RuntimeAllocator::Grant RuntimeAllocator::reuse(Bytes gap, const Wish& wish) {
+  arena_.free_space.take(gap, wish.room);
+  return {Source::kReused, gap, matcher_->index().streams().size() > 1};
 }
 
 /// How long a slot's request lives, in requests.
@@ -153,16 +167,11 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
 }
 
 void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why) {
-  void* memory = upstream_.allocate(size, stream, pool);
-  if (memory == nullptr) memory = reclaim_and_allocate(size, stream, pool);
+  void* const memory = upstream_.allocate(size, stream, pool);
+  if (memory == nullptr) return nullptr;
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   note_fallback(reserved);
-  if (memory == nullptr) {
-    ++statistics_.ooms;
-    if (recorder_) recorder_->out_of_memory(size, device_.memory().free);
-    return nullptr;
-  }
   const Block block = {.address = number_of(memory),
                        .size = size,
                        .lane = order_.lane_of(stream),
@@ -178,22 +187,48 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
   return memory;
 }
 
-/// The fallback has nothing left: it gets what is idle in the arena, and the plan has holes until the next
-/// step boundary.
-void* RuntimeAllocator::reclaim_and_allocate(Bytes size, Stream stream, Pool pool) {
+/// In any gap of the arena, whoever used it last and whoever is to use it next.
+void* RuntimeAllocator::allocate_anywhere(Bytes size, Stream stream, Pool pool) {
+  const std::scoped_lock lock(mutex_);
+  if (!matcher_ || pool != 0 || size > plan().arena || !come_to_rest()) return nullptr;
+  const Wish wish = {size, align_up(size, plan().alignment), stream, order_.lane_of(stream), pool};
+  if (wish.lane == kNobody) return nullptr;
+  const auto anybody = [](const LastUse&) { return true; };
+  const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, plan_range(), anybody);
+  return gap ? give(wish, reuse(*gap, wish)) : nullptr;
+}
+
+/// Waits for all work of the device, after which any stream may use what is idle.
+bool RuntimeAllocator::come_to_rest() {
+  if (!device_.synchronize()) return false;
+  order_.settle(now_);
+  release_passed();
+  return true;
+}
+
+/// Gives what is idle in the arena back to the device; the plan has holes until the next step boundary.
+/// Whether there was any.
+bool RuntimeAllocator::reclaim() {
   {
     const std::scoped_lock lock(mutex_);
-    if (!device_.synchronize()) return nullptr;
-    release_passed();
+    if (!come_to_rest()) return false;
     const Bytes before = arena_.mapped();
     arena_.unmap_idle({});
-    if (arena_.mapped() == before) return nullptr;
+    if (arena_.mapped() == before) return false;
     has_holes_ = true;
     ++statistics_.reclaims;
     note_reserved();
   }
   upstream_.empty_cache();
-  return upstream_.allocate(size, stream, pool);
+  return true;
+}
+
+void RuntimeAllocator::note_out_of_memory(Bytes size) {
+  const Bytes reserved = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  note_fallback(reserved);
+  ++statistics_.ooms;
+  if (recorder_) recorder_->out_of_memory(size, device_.memory().free);
 }
 
 void RuntimeAllocator::add_block(Block block, Stream stream, Pool pool) {

@@ -123,7 +123,12 @@ class RuntimeAllocator {
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
-  void* reclaim_and_allocate(Bytes size, Stream stream, Pool pool);
+  void* allocate_anywhere(Bytes size, Stream stream, Pool pool);
+  void* give(const Wish& wish, const Grant& grant);
+  Grant reuse(Bytes gap, const Wish& wish);
+  bool come_to_rest();
+  bool reclaim();
+  void note_out_of_memory(Bytes size);
 
   void add_block(Block block, Stream stream, Pool pool);
   void free_in_arena(const Block& block);

@@ -47,6 +47,10 @@ void StreamOrder::hand_over(LaneId lane, Tick now) {
   next_due_ = std::min(next_due_, due);
 }
 
+void StreamOrder::settle(Tick now) {
+  for (Lane& lane : lanes_) std::fill(lane.known.begin(), lane.known.end(), now);
+}
+
 void StreamOrder::record_due(Tick now) {
   next_due_ = kNever;
   for (Lane& lane : lanes_) {

@@ -48,6 +48,9 @@ class StreamOrder {
   /// The lane freed, at `now`, memory that another lane is going to take.
   void hand_over(LaneId lane, Tick now);
 
+  /// All work of all lanes is over: whatever was freed up to `now` may be used by any.
+  void settle(Tick now);
+
   /// To be called with the time of every call: records the events that are due.
   void advance(Tick now) {
     if (now >= next_due_) record_due(now);

@@ -308,6 +308,17 @@ TEST(RuntimeAllocator, DoesNotLendWhatAnotherStreamUsedLast) {
   EXPECT_THAT(device.waited_for(), IsEmpty()) << "lending is not worth a wait";
 }
 
+TEST(RuntimeAllocator, LendsAnythingToAnybodyBeforeItRunsOutOfMemory) {
+  HostDevice device(12 * kMiB);
+  CachingUpstream upstream{AllocatorSettings(), device};
+  Watched watched(device, upstream, plan_of({8 * kMiB, 4096}));
+  watched.free(watched.allocate(8 * kMiB));
+  EXPECT_TRUE(watched.hits(5 * kMiB, 9)) << "upstream has not that much";
+  EXPECT_EQ(watched.allocator.statistics().ooms, 0);
+  EXPECT_EQ(watched.allocator.allocate(5 * kMiB), nullptr);
+  EXPECT_EQ(watched.allocator.statistics().ooms, 1);
+}
+
 TEST(RuntimeAllocator, GivesASlotToItsOwnStreamOnly) {
   const PlannedTraining job = training_on_two_streams();
   HostDevice device(kGiB);
