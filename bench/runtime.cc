@@ -124,8 +124,9 @@ Cost measure(const Work& work, const Allocate& allocate, const Free& free) {
     freeing.push_back(std::chrono::duration<double, std::nano>(in_free).count() / calls);
   }
   const auto median = [](std::vector<double>& values) {
-    std::nth_element(values.begin(), values.begin() + kSteps / 2, values.end());
-    return values[kSteps / 2];
+    const auto middle = values.begin() + kSteps / 2;
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
   };
   return {median(allocating), median(freeing)};
 }
@@ -173,8 +174,8 @@ int run() {
   fmt::print("{:<8}{:>8}{:>9}{:>12}{:>8}{:>14}{:>8}{:>10}\n", "", "live", "threads", "allocate", "free",
              "allocate", "free", "of both");
   for (const bool churn : {false, true}) {
-    for (const std::size_t live : {1'000, 10'000, 100'000}) {
-      for (const std::size_t threads : {1, 2, 4}) print_row(churn ? "churn" : "stack", churn, live, threads);
+    for (const std::size_t live : {1'000U, 10'000U, 100'000U}) {
+      for (const std::size_t threads : {1U, 2U, 4U}) print_row(churn ? "churn" : "stack", churn, live, threads);
     }
   }
   return 0;
