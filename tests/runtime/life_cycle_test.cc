@@ -31,11 +31,11 @@ using ::testing::StartsWith;
 
 constexpr Bytes kCapacity = 4 * kGiB;
 
-/// A training job in real memory: every tensor is filled with its number and looked at before it is freed. All
-/// sizes are multiples of the unit; with a small one, many steps take little time.
+/// A training job in real memory: every tensor is filled with its number and looked at before it is freed.
+/// All sizes are multiples of the unit; with a small one, many steps take little time.
 class Program {
  public:
-  explicit Program(RuntimeAllocator& allocator, Bytes unit = 64 * kKiB)
+  explicit Program(RuntimeAllocator& allocator, Bytes unit = 16 * kKiB)
       : allocator_(&allocator), unit_(unit) {}
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -275,8 +275,8 @@ TEST_F(LifeCycleTest, GivesTheOldPlansMemoryBackWhenItMovesOn) {
   run(life, 4);
   run(life, 10, 40);
   const RuntimeStatistics now = allocator.statistics();
-  // The weights and the step, each rounded up to extents of memory.
-  EXPECT_LT(now.reserved(), now.step.peaks.requested * 5 / 4 + 256 * kMiB);
+  // The weights and the step, each rounded up to pages of memory.
+  EXPECT_LT(now.reserved(), now.step.peaks.requested * 5 / 4 + 4 * kMiB);
 }
 
 TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
