@@ -175,7 +175,8 @@ int run() {
              "allocate", "free", "of both");
   for (const bool churn : {false, true}) {
     for (const std::size_t live : {1'000U, 10'000U, 100'000U}) {
-      for (const std::size_t threads : {1U, 2U, 4U}) print_row(churn ? "churn" : "stack", churn, live, threads);
+      for (const std::size_t threads : {1U, 2U, 4U})
+        print_row(churn ? "churn" : "stack", churn, live, threads);
     }
   }
   return 0;
