@@ -19,10 +19,11 @@ tsan() { tools/build.sh tsan stweaver plan_test device_test runtime_test conform
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
-asan_tests() { run_ctest asan; }
+# The divergence suite replays real jobs for minutes and touches no memory: release_tests runs it.
+asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and a whole plan of a
 # real job. Left out is what takes minutes here and has one thread: the divergence suite, which replays real jobs,
-# and the conformance test that writes gigabytes. asan_tests runs them.
+# and the conformance test that writes gigabytes. release_tests runs them.
 tsan_tests() {
   local layer status=0 long='Divergence/*:*.NeverLetsBlocksShareAByte/*'
   for layer in plan device runtime conformance; do
@@ -46,8 +47,9 @@ python_lint() { ruff check . && ruff format --check . && mypy; }
 
 # What failed runs once more, so that the log ends with its output and nothing else; it has failed all the same.
 run_ctest() {
-  ctest --preset "$1" --parallel "$jobs" --output-junit "$results/$1_tests.xml" && return
-  ctest --preset "$1" --rerun-failed
+  local preset=$1
+  ctest --preset "$preset" "${@:2}" --parallel "$jobs" --output-junit "$results/${preset}_tests.xml" && return
+  ctest --preset "$preset" --rerun-failed
   return 1
 }
 sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }

@@ -42,8 +42,8 @@ struct Plan {
   /// Slots of different streams share bytes only if so many requests lie between the one's death and the
   /// other's birth; the run time puts an event wait between them.
   Time stream_gap = 0;
-  std::string winner;        ///< the constructor that found it
-  std::size_t prologue = 0;       ///< slots before the step
+  std::string winner;              ///< the constructor that found it
+  std::size_t prologue = 0;        ///< slots before the step
   std::size_t prologue_steps = 0;  ///< of the job's steps, those that begin within the prologue
   std::vector<Slot> slots;
   std::vector<Run> runs;  ///< which recorded requests the slots stand for, ascending

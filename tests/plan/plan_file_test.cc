@@ -194,7 +194,8 @@ TEST(PlanFile, RefusesForgedNumbers) {
        {"0 0 2", "0 1 1", "0 2 0", "0 4294967295 4294967295", "0 0", "-1 0 1", "0 0 1 1"}) {
     EXPECT_THAT(with(&Lines::runs, "runs 1\n" + run + '\n'), EndsWith("; make the plan again")) << run;
   }
-  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\n"), HasSubstr("the prologue is longer than the plan"));
+  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\n"),
+              HasSubstr("the prologue is longer than the plan"));
   EXPECT_THAT(with(&Lines::winner, "loser sweep 4\n"), HasSubstr("expected `winner ...`"));
   const std::string head = Lines().head;
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
