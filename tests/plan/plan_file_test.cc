@@ -173,7 +173,7 @@ TEST(PlanFile, RefusesForgedCountsWithoutBelievingThem) {
        {"-1", "4294967296", "99999999999999999999999", "1e3", "0x1", "", " 1", "+1"}) {
     lines = {};
     lines.slots = "slots " + count + "\n1024 0 0 -1\n";
-    EXPECT_THAT(refused(lines), HasSubstr("line 12"));
+    EXPECT_THAT(refused(lines), HasSubstr("line 13"));
   }
 }
 
