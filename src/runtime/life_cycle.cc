@@ -37,6 +37,11 @@ std::int64_t requests_of(const RuntimeAllocator& allocator) {
   return served.hits() + served.misses();
 }
 
+std::function<Plan()> saved_in(const std::string& path) {
+  if (path.empty()) return {};
+  return [path] { return read_plan(file_source(path), path); };
+}
+
 std::string in_gib(Bytes size) {
   std::ostringstream out;
   out.precision(2);
@@ -68,33 +73,24 @@ Plan plan_step(const Trace& trace) {
   return plan;
 }
 
-LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options)
+LifeCycle::LifeCycle(RuntimeAllocator& allocator, const LifeCycleOptions& options)
+    : LifeCycle(allocator, options, saved_in(options.plan_path)) {}
+
+LifeCycle::LifeCycle(RuntimeAllocator& allocator, const LifeCycleOptions& options, Plan plan)
+    : LifeCycle(allocator, options, SavedPlan([&plan] { return std::move(plan); })) {}
+
+LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, const SavedPlan& saved)
     : allocator_(allocator),
       options_(std::move(options)),
       steps_to_record_(options_.record_steps),
       requests_to_record_(kFirstSearch),
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
-  if (options_.plan_path.empty()) {
-    start_recording();
-  } else {
-    begin_with([this] { return read_plan(file_source(options_.plan_path), options_.plan_path); });
-  }
-}
-
-LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan)
-    : allocator_(allocator),
-      options_(std::move(options)),
-      steps_to_record_(options_.record_steps),
-      requests_to_record_(kFirstSearch),
-      patience_(kPatience) {
-  if (!options_.plan) options_.plan = plan_step;
-  begin_with([&plan] { return std::move(plan); });
-}
-
-void LifeCycle::begin_with(const std::function<Plan()>& saved) {
   try {
-    if (adopt(std::make_shared<PlanIndex>(saved()))) return start_watching();
+    if (saved && adopt(std::make_shared<PlanIndex>(saved()))) {
+      start_watching();
+      return;
+    }
   } catch (const Error& error) {
     log(error.what());
   }

@@ -51,9 +51,9 @@ class LifeCycle {
  public:
   /// Begins with the saved plan, or to record where there is none, it cannot be read or followed, or there is
   /// no memory for its arena. `allocator` must outlive this.
-  LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options);
+  LifeCycle(RuntimeAllocator& allocator, const LifeCycleOptions& options);
   /// Begins with this plan in the same way.
-  LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, Plan plan);
+  LifeCycle(RuntimeAllocator& allocator, const LifeCycleOptions& options, Plan plan);
   LifeCycle(const LifeCycle&) = delete;
   LifeCycle& operator=(const LifeCycle&) = delete;
   LifeCycle(LifeCycle&&) = delete;
@@ -75,11 +75,14 @@ class LifeCycle {
   [[nodiscard]] Stage stage() const { return stage_; }
 
  private:
+  using SavedPlan = std::function<Plan()>;  ///< empty when there is none
+
+  LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, const SavedPlan& saved);
+
   void start_recording();
   void start_planning();
   void take_plan();
   void record_longer();
-  void begin_with(const std::function<Plan()>& saved);
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
   void give_up();
   void start_watching();

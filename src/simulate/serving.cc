@@ -63,8 +63,8 @@ class Life {
       plan_seconds_ += seconds_since(begin);
       return plan;
     };
-    if (options.plan) return std::make_unique<LifeCycle>(allocator_, std::move(how), options.plan->plan());
-    return std::make_unique<LifeCycle>(allocator_, std::move(how));
+    if (options.plan) return std::make_unique<LifeCycle>(allocator_, how, options.plan->plan());
+    return std::make_unique<LifeCycle>(allocator_, how);
   }
 
   void note(const Peaks& step) {
