@@ -137,6 +137,7 @@ Cost measure_all(const std::vector<Work>& works, const Allocate& allocate, const
   std::vector<Cost> costs(works.size());
   {
     std::vector<std::jthread> threads;
+    threads.reserve(works.size());
     for (std::size_t t = 0; t < works.size(); ++t)
       threads.emplace_back([&, t] { costs[t] = measure(works[t], allocate, free); });
   }

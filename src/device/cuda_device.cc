@@ -231,9 +231,10 @@ CudaResult CudaDevice::driver_event(std::size_t slot, CudaEvent*& event) {
 
 DeviceEvent CudaDevice::record(Stream stream) {
   const DeviceEvent event = events_.add();
+  const std::size_t slot = events_.find(event).value_or(0);
   const CudaResult result = within([&] {
     CudaEvent* recorded = nullptr;
-    if (const CudaResult made = driver_event(*events_.find(event), recorded); made != kCudaSuccess)
+    if (const CudaResult made = driver_event(slot, recorded); made != kCudaSuccess)
       return made;
     return driver_.event_record(recorded, stream);
   });

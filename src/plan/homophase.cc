@@ -78,11 +78,13 @@ bool partly_overlap(const Lifespan& a, const Lifespan& b) {
 Block fuse(const Block& base, const Block& other, const std::vector<Item>& items) {
   const bool base_first = base.life.lower < other.life.lower;
   std::vector<ItemId> base_ids;
+  base_ids.reserve(base.parts.size());
   for (const Part& part : base.parts) base_ids.push_back(part.id);
   std::sort(base_ids.begin(), base_ids.end(), [&](ItemId a, ItemId b) {
     return base_first ? items[a].life.upper > items[b].life.upper : items[a].life.lower < items[b].life.lower;
   });
   std::vector<ItemId> other_ids;
+  other_ids.reserve(other.parts.size());
   for (const Part& part : other.parts) other_ids.push_back(part.id);
   std::sort(other_ids.begin(), other_ids.end(), [&](ItemId a, ItemId b) {
     return base_first ? items[a].life.lower > items[b].life.lower : items[a].life.upper < items[b].life.upper;

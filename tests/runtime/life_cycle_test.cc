@@ -52,7 +52,7 @@ class Program {
     std::vector<Tensor> activations;
     for (int i = 0; i < kLayers; ++i) {
       activations.push_back(make(scale * unit_));
-      activations.push_back(make(scale * unit_ / 4 + i * 512));
+      activations.push_back(make(scale * unit_ / 4 + Bytes{i} * 512));
       take(make(scale * 2 * unit_));
     }
     std::vector<Tensor> gradients;
