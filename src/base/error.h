@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/size.h"
+
 namespace stweaver {
 
 /// Joins its arguments into one string, each as `<<` prints it.
@@ -12,6 +14,14 @@ template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
+  return out.str();
+}
+
+/// "40.25 GiB".
+inline std::string in_gib(Bytes size) {
+  std::ostringstream out;
+  out.precision(2);
+  out << std::fixed << to_gib(size) << " GiB";
   return out.str();
 }
 

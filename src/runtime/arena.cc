@@ -1,13 +1,11 @@
 #include "runtime/arena.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace stweaver {
 namespace {
 
-/// Memory comes and goes in pieces of this size at most: small enough to give back what is idle, large enough
-/// that mapping a whole GPU takes a few hundred calls.
-constexpr Bytes kExtent = 256 * kMiB;
 /// Addresses reserved, in sizes of the device: a plan moves on behind what outlives the plan before it.
 constexpr Bytes kAddresses = 4;
 
@@ -26,6 +24,13 @@ std::byte* Arena::pointer(Bytes offset) const {
   return reinterpret_cast<std::byte*>(address_of(offset));
 }
 
+std::vector<std::pair<std::uintptr_t, Bytes>> Arena::extents() const {
+  std::vector<std::pair<std::uintptr_t, Bytes>> all;
+  all.reserve(extents_.size());
+  for (const Extent& extent : extents_) all.emplace_back(address_of(extent.offset), extent.size);
+  return all;
+}
+
 bool Arena::take_addresses() {
   if (addresses_ > 0) return true;
   const Bytes page = page_size();
@@ -38,30 +43,40 @@ bool Arena::take_addresses() {
   return true;
 }
 
-bool Arena::map(const Interval& range) {
+/// The number of the first extent that begins above `offset`.
+std::size_t Arena::first_above(Bytes offset) const {
+  const auto above = std::partition_point(extents_.begin(), extents_.end(),
+                                          [&](const Extent& extent) { return extent.offset <= offset; });
+  return static_cast<std::size_t>(above - extents_.begin());
+}
+
+Bytes Arena::mapped_end(Bytes limit) const {
+  const std::size_t above = first_above(limit - 1);
+  return above == 0 ? 0 : extents_[above - 1].offset + extents_[above - 1].size;
+}
+
+bool Arena::map(const Interval& range, Bytes extent) {
   if (range.empty()) return true;
   if (!take_addresses() || range.upper > addresses_) return false;
   const Bytes page = page_size();
   const Interval pages = {range.lower / page * page, align_up(range.upper, page)};
   std::vector<Bytes> made;
-  Bytes at = pages.lower;
-  for (std::size_t i = 0; at < pages.upper;) {
-    if (i < extents_.size() && extents_[i].offset <= at) {
-      at = std::max(at, extents_[i].offset + extents_[i].size);
-      ++i;
+  Bytes at = std::max(pages.lower, mapped_end(pages.lower + 1));
+  for (std::size_t i = first_above(pages.lower); at < pages.upper; ++i) {
+    if (i < extents_.size() && extents_[i].offset == at) {
+      at += extents_[i].size;
       continue;
     }
     const Bytes next = i < extents_.size() ? extents_[i].offset : pages.upper;
-    const Bytes end = std::min({at + kExtent, next, pages.upper});
+    const Bytes end = std::min({at + extent, next, pages.upper});
     if (!map_extent(i, {at, end})) {
-      for (std::size_t j = extents_.size(); j-- > 0;) {
-        if (std::find(made.begin(), made.end(), extents_[j].offset) != made.end()) unmap_extent(j);
-      }
+      std::erase_if(extents_, [&](const Extent& mapped) {
+        return std::binary_search(made.begin(), made.end(), mapped.offset) && unmap_extent(mapped);
+      });
       return false;
     }
     made.push_back(at);
     at = end;
-    ++i;
   }
   return true;
 }
@@ -75,23 +90,24 @@ bool Arena::map_extent(std::size_t at, Interval range) {
 }
 
 void Arena::unmap_idle(const Interval& keep) {
-  bool is_still = false;
-  for (std::size_t i = extents_.size(); i-- > 0;) {
-    const Extent& extent = extents_[i];
-    if (overlaps({extent.offset, extent.offset + extent.size}, keep)) continue;
-    if (!free_space.is_idle(extent.offset, extent.size)) continue;
-    if (!is_still && !device_->synchronize()) return;  // idle for the program, but work may still use it
-    is_still = true;
-    unmap_extent(i);
-  }
+  std::optional<bool> is_still;  // idle for the program, but work may still use it
+  const auto is_idle = [&](const Extent& extent) {
+    return !overlaps({extent.offset, extent.offset + extent.size}, keep) &&
+           free_space.is_idle(extent.offset, extent.size);
+  };
+  std::erase_if(extents_, [&](const Extent& extent) {
+    if (!is_idle(extent)) return false;
+    if (!is_still) is_still = device_->synchronize();
+    return *is_still && unmap_extent(extent);
+  });
 }
 
-void Arena::unmap_extent(std::size_t at) {
-  const Extent extent = extents_[at];
-  if (!device_->unmap(pointer(extent.offset), extent.size)) return;
+/// Whether the device took it; the caller forgets the extent.
+bool Arena::unmap_extent(const Extent& extent) {
+  if (!device_->unmap(pointer(extent.offset), extent.size)) return false;
   free_space.take(extent.offset, extent.size);
-  extents_.erase(extents_.begin() + static_cast<std::ptrdiff_t>(at));
   mapped_ -= extent.size;
+  return true;
 }
 
 }  // namespace stweaver

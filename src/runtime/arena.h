@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -22,9 +23,21 @@ class Arena {
   Arena& operator=(Arena&&) = delete;
   ~Arena();
 
-  /// Puts memory behind all of `range`; what is new is idle. False when the device has not enough, and then
-  /// nothing has changed. `range` may exceed the addresses: false, too.
-  bool map(const Interval& range);
+  /// Memory comes and goes in pieces of this size at most: small enough to give back what is idle, large
+  /// enough that mapping a whole GPU takes a few hundred calls.
+  static constexpr Bytes kExtent = 256 * kMiB;
+
+  /// Bytes of addresses, several times the device's memory; they are reserved when first needed. 0 when that
+  /// fails or the device cannot map.
+  Bytes addresses() { return take_addresses() ? addresses_ : 0; }
+
+  /// Puts memory behind all of `range`, in extents of `extent` bytes at most (whole pages); what is new is
+  /// idle. False when the device has not enough, and then nothing has changed. `range` may exceed the
+  /// addresses: false, too.
+  bool map(const Interval& range, Bytes extent = kExtent);
+
+  /// Where the memory below `limit` ends that is mapped highest; 0 when there is none.
+  [[nodiscard]] Bytes mapped_end(Bytes limit) const;
 
   /// Takes memory away where it is idle, except in `keep`. In whole extents: what one map() call put there.
   void unmap_idle(const Interval& keep);
@@ -38,6 +51,8 @@ class Arena {
   [[nodiscard]] Bytes offset_of(std::uintptr_t address) const { return static_cast<Bytes>(address - base_); }
 
   [[nodiscard]] Bytes mapped() const { return mapped_; }
+  /// Where that is: first address and size in bytes, by address; neighbours apart.
+  [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
   [[nodiscard]] Bytes page_size() const { return device_->page_size(); }
 
   FreeSpace free_space;
@@ -49,8 +64,9 @@ class Arena {
   };
 
   bool take_addresses();
+  [[nodiscard]] std::size_t first_above(Bytes offset) const;
   bool map_extent(std::size_t at, Interval range);
-  void unmap_extent(std::size_t at);
+  bool unmap_extent(const Extent& extent);
   [[nodiscard]] std::byte* pointer(Bytes offset) const;
 
   Device* device_;

@@ -1,0 +1,58 @@
+#include "session/saved_plan.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include "plan/plan.h"
+#include "trace/file_source.h"
+#include "trace/read.h"
+
+namespace stweaver {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path) {
+  fail(path, ": cannot be written: ", std::error_code(errno, std::generic_category()).message());
+}
+
+}  // namespace
+
+Plan plan_job(const Trace& trace, int threads) {
+  const Profile profile = profile_of(trace);
+  Plan plan = synthesize(trace, profile, {.threads = threads}).plan;
+  const std::vector<std::string> violations = check_plan(plan, trace);
+  if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
+  return plan;
+}
+
+void save_plan(const Plan& plan, const std::string& path) {
+  const std::string draft = text(path, ".", getpid(), ".part");
+  {
+    std::ofstream out(draft, std::ios::binary);
+    if (!out) refuse(draft);
+    write_plan(plan, out);
+    out.close();
+    if (!out) {
+      std::remove(draft.c_str());
+      refuse(draft);
+    }
+  }
+  if (std::rename(draft.c_str(), path.c_str()) != 0) refuse(path);
+}
+
+Plan plan_file(const std::string& trace_path, const std::string& plan_path, int threads) {
+  std::vector<Trace> traces = read_traces(file_source(trace_path), trace_path);
+  const auto largest = std::max_element(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) {
+    return a.requests.size() < b.requests.size();
+  });
+  if (largest == traces.end()) fail(trace_path, ": no device in it was asked for memory");
+  Plan plan = plan_job(*largest, threads);
+  save_plan(plan, plan_path);
+  return plan;
+}
+
+}  // namespace stweaver

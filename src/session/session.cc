@@ -1,0 +1,237 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+constexpr std::size_t kLogLines = 200;
+/// Requests between two looks at a job whose steps nobody marks.
+constexpr std::uint32_t kPoll = 1024;
+
+std::string for_device(std::string path, int device) {
+  constexpr std::string_view kMark = "{device}";
+  for (std::size_t at = path.find(kMark); at != std::string::npos; at = path.find(kMark, at))
+    path.replace(at, kMark.size(), std::to_string(device));
+  return path;
+}
+
+}  // namespace
+
+Session::Place::Place(int ordinal, const Provider& provider)
+    : number(ordinal),
+      device(provider.device(ordinal)),
+      upstream(provider.upstream(ordinal)),
+      allocator(*device, *upstream) {}
+
+Session::~Session() {
+  stop();
+  for (std::atomic<Place*>& place : places_) delete place.exchange(nullptr);
+}
+
+template <typename Visit>
+void Session::for_each_place(Visit visit) const {
+  for (const std::atomic<Place*>& slot : places_)
+    if (Place* const place = slot.load(std::memory_order_acquire)) visit(*place);
+}
+
+// ---- life ----
+
+void Session::start(const SessionOptions& options) {
+  if (!options.follows && options.trace_path.empty())
+    fail("a session that only records needs the path of a trace");
+  stop();
+  const std::scoped_lock lock(life_mutex_);
+  options_ = options;
+  runs_ = true;
+  finds_steps_ = options.finds_steps;
+  for_each_place([&](Place& place) { begin_life(place); });
+}
+
+void Session::stop() {
+  const std::scoped_lock lock(life_mutex_);
+  runs_ = finds_steps_ = false;
+  for_each_place([](Place& place) {
+    place.life.reset();
+    if (place.saver.valid()) place.saver.wait();
+    place.allocator.drop_plan();
+  });
+}
+
+void Session::begin_life(Place& place) {
+  LifeCycleOptions life = {.device = place.number,
+                           .settings = options_.settings,
+                           .plan_path = for_device(options_.plan_path, place.number),
+                           .trace_path = for_device(options_.trace_path, place.number),
+                           .record_steps = options_.record_steps,
+                           .plan = {},
+                           .log = [this](const std::string& line) { write(line); }};
+  if (!options_.follows) life.record_steps = std::numeric_limits<int>::max();
+  if (!options_.save_path.empty())
+    life.plan = [this, &place](const Trace& trace) { return plan_and_save(place, trace); };
+  const Served before = place.allocator.statistics().served;
+  place.life = std::make_unique<LifeCycle>(place.allocator, life);
+  place.begins = before.hits() + before.misses() == 0 && !place.allocator.follows_plan();
+}
+
+/// The plan for the steps to come; the one for the whole job follows in another thread, from the same trace.
+Plan Session::plan_and_save(Place& place, const Trace& trace) {
+  Plan step = plan_step(trace);
+  const bool is_whole_job = std::exchange(place.begins, false);
+  if (!is_whole_job || step.slots.empty()) return step;
+  const std::string path = for_device(options_.save_path, place.number);
+  place.saver = std::async(std::launch::async, [this, trace, path] {
+    try {
+      save_plan(plan_job(trace), path);
+      write(text("saved the plan of the whole job as ", path));
+    } catch (const std::exception& error) {
+      write(text("no plan saved: ", error.what()));
+    }
+  });
+  return step;
+}
+
+void Session::begin_step() {
+  if (captures_ > 0) return;
+  const std::scoped_lock lock(life_mutex_);
+  for_each_place([](Place& place) {
+    if (place.life) {
+      place.life->begin_step();
+    } else {
+      place.allocator.begin_step();
+    }
+  });
+}
+
+/// Steps are looked for now and then where nobody marks them.
+void Session::count_request() {
+  if (!finds_steps_ || ++requests_ % kPoll != 0 || captures_ > 0) return;
+  const std::unique_lock lock(life_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for_each_place([](Place& place) {
+    if (place.life) place.life->poll();
+  });
+}
+
+// ---- requests ----
+
+Session::Place& Session::place(int device) {
+  if (device >= 0 && device < kMostDevices) {
+    Place* const found = places_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+    if (found != nullptr) return *found;
+  }
+  return make_place(device);
+}
+
+Session::Place& Session::make_place(int device) {
+  if (device < 0 || device >= kMostDevices)
+    fail("device ", device, " is none: there are 0 to ", kMostDevices - 1);
+  const std::scoped_lock lock(life_mutex_);
+  std::atomic<Place*>& slot = places_[static_cast<std::size_t>(device)];
+  if (Place* const made = slot.load(std::memory_order_acquire)) return *made;
+  auto place = std::make_unique<Place>(device, provider_);
+  if (runs_) begin_life(*place);
+  only_.store(devices().empty() ? place.get() : nullptr, std::memory_order_release);
+  slot.store(place.get(), std::memory_order_release);
+  return *place.release();
+}
+
+void* Session::allocate(int device, Bytes size, Stream stream) {
+  count_request();
+  return place(device).allocator.allocate(size, stream);
+}
+
+void Session::free(int device, void* memory) {
+  if (captures_ > 0) {
+    const std::scoped_lock lock(deferred_mutex_);
+    if (captures_ > 0) return deferred_.push_back({device, memory});
+  }
+  free_now(device, memory);
+}
+
+void Session::free_now(int device, void* memory) {
+  RuntimeAllocator* const allocator = owner(memory);
+  (allocator != nullptr ? *allocator : place(device).allocator).free(memory);
+}
+
+void Session::record_stream(int device, void* memory, Stream stream) {
+  RuntimeAllocator* const allocator = owner(memory);
+  (allocator != nullptr ? *allocator : place(device).allocator).record_stream(memory, stream);
+}
+
+void Session::empty_cache() {
+  for_each_place([](Place& place) { place.allocator.empty_cache(); });
+}
+
+void Session::begin_capture() {
+  const std::scoped_lock lock(deferred_mutex_);
+  ++captures_;
+}
+
+void Session::end_capture() {
+  std::vector<Deferred> deferred;
+  {
+    const std::scoped_lock lock(deferred_mutex_);
+    if (--captures_ > 0) return;
+    deferred.swap(deferred_);
+  }
+  for (const Deferred& block : deferred) free_now(block.device, block.memory);
+}
+
+// ---- what there is ----
+
+std::vector<int> Session::devices() const {
+  std::vector<int> numbers;
+  for_each_place([&](Place& place) { numbers.push_back(place.number); });
+  return numbers;
+}
+
+RuntimeAllocator* Session::allocator(int device) const {
+  if (device < 0 || device >= kMostDevices) return nullptr;
+  Place* const found = places_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+  return found != nullptr ? &found->allocator : nullptr;
+}
+
+RuntimeAllocator* Session::owner(const void* memory) const {
+  // With one device, as in most processes, nobody needs to be asked.
+  if (Place* const only = only_.load(std::memory_order_acquire)) return &only->allocator;
+  RuntimeAllocator* found = nullptr;
+  for_each_place([&](Place& place) {
+    if (found == nullptr && place.allocator.owns(memory)) found = &place.allocator;
+  });
+  return found;
+}
+
+std::string Session::stage(int device) const {
+  const std::scoped_lock lock(life_mutex_);
+  std::string stage = "off";
+  for_each_place([&](Place& place) {
+    if (place.number == device && place.life) stage = name_of(place.life->stage());
+  });
+  return stage;
+}
+
+std::string Session::account(int device) const {
+  const RuntimeAllocator* const found = allocator(device);
+  if (found == nullptr) return "STWeaver holds nothing on this device";
+  const RuntimeStatistics now = found->statistics();
+  return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(now.planned + now.reused),
+              " in use; PyTorch's own allocator holds ", in_gib(now.fallback_reserved), " with ",
+              in_gib(now.fallback), " in use");
+}
+
+std::vector<std::string> Session::log() const {
+  const std::scoped_lock lock(log_mutex_);
+  return {log_.begin(), log_.end()};
+}
+
+void Session::write(const std::string& line) {
+  const std::scoped_lock lock(log_mutex_);
+  log_.push_back(line);
+  if (log_.size() > kLogLines) log_.pop_front();
+  if (options_.log) options_.log(line);
+}
+
+}  // namespace stweaver

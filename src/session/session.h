@@ -1,0 +1,131 @@
+// Layer session: all allocators of one process, what an adapter puts between PyTorch and the devices.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "runtime/runtime.h"
+#include "session/saved_plan.h"  // IWYU pragma: export
+
+namespace stweaver {
+
+/// How the process runs. In paths "{device}" stands for the device's number.
+struct SessionOptions {
+  std::string plan_path = {};   ///< follow this plan from the first request on; empty for none
+  std::string trace_path = {};  ///< also record into this file; empty for none
+  std::string save_path = {};   ///< put the plan for the whole job there, for its next run; empty for none
+  bool follows = true;          ///< false: only record
+  bool finds_steps = false;     ///< nobody calls begin_step(): steps are found in the request stream
+  int record_steps = LifeCycleOptions().record_steps;
+  std::string settings = {};                              ///< of the upstream allocator, for traces
+  std::function<void(const std::string& line)> log = {};  ///< gets a line for each transition; may be empty
+};
+
+/// One RuntimeAllocator and one LifeCycle for each device, made when the device is first asked for memory.
+///
+/// Safe to call from any thread. Ends never in a process that has given memory out: blocks may outlive
+/// everything else.
+class Session {
+ public:
+  /// What the adapter brings. Both may throw Error; they are called once for each device.
+  struct Provider {
+    std::function<std::unique_ptr<Device>(int device)> device;
+    std::function<std::unique_ptr<Upstream>(int device)> upstream;
+  };
+  static constexpr int kMostDevices = 64;
+
+  explicit Session(Provider provider) : provider_(std::move(provider)) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  Session(Session&&) = delete;
+  Session& operator=(Session&&) = delete;
+  ~Session();
+
+  /// Begins to record, plan and follow as `options` say; what ran before ends. Error for options that
+  /// contradict each other.
+  void start(const SessionOptions& options);
+  /// No more recording and planning, and no plan: everything comes from upstream again. Blocks that live stay
+  /// where they are. Waits for a planner at work.
+  void stop();
+
+  /// A block on `device` for use on `stream`; nullptr for size <= 0 and when out of memory. Error for a
+  /// device that is none, or cannot be opened.
+  void* allocate(int device, Bytes size, Stream stream);
+  /// Takes back what allocate() returned on any device; what is not ours goes to upstream of `device`.
+  void free(int device, void* memory);
+  void record_stream(int device, void* memory, Stream stream);
+  void begin_step();
+  void empty_cache();
+
+  /// While a CUDA graph is captured no work may be given to streams and no event looked at: blocks that are
+  /// freed meanwhile come back at its end, and steps do not count. Calls nest.
+  void begin_capture();
+  void end_capture();
+
+  /// The devices that were asked for memory.
+  [[nodiscard]] std::vector<int> devices() const;
+  /// nullptr when nothing was allocated on the device yet.
+  [[nodiscard]] RuntimeAllocator* allocator(int device) const;
+  /// The allocator that gave `memory` out, or whose arena it lies in; nullptr when none did.
+  [[nodiscard]] RuntimeAllocator* owner(const void* memory) const;
+  /// The stage of a device's life cycle: "recording", "planning", "watching", or "off".
+  [[nodiscard]] std::string stage(int device) const;
+  /// What a device's memory is used for, in one line, for messages about running out of it.
+  [[nodiscard]] std::string account(int device) const;
+  /// The latest lines of the log, oldest first.
+  [[nodiscard]] std::vector<std::string> log() const;
+
+ private:
+  /// What belongs to one device.
+  struct Place {
+    Place(int ordinal, const Provider& provider);
+
+    int number;
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Upstream> upstream;
+    RuntimeAllocator allocator;
+    bool begins = false;      ///< the first recording has seen the job from its first request on
+    std::future<void> saver;  ///< at work on the plan for the next run
+    std::unique_ptr<LifeCycle> life;
+  };
+
+  Place& place(int device);
+  Place& make_place(int device);
+  void begin_life(Place& place);
+  Plan plan_and_save(Place& place, const Trace& trace);
+  void count_request();
+  void free_now(int device, void* memory);
+  void write(const std::string& line);
+  template <typename Visit>
+  void for_each_place(Visit visit) const;
+
+  Provider provider_;
+  std::array<std::atomic<Place*>, kMostDevices> places_ = {};
+  std::atomic<Place*> only_{nullptr};  ///< while there is just one
+  mutable std::mutex life_mutex_;      ///< guards the life cycles, options_ and the making of places
+  SessionOptions options_;
+  bool runs_ = false;
+  std::atomic<bool> finds_steps_{false};
+  std::atomic<std::uint32_t> requests_{0};
+
+  std::atomic<int> captures_{0};
+  std::mutex deferred_mutex_;
+  struct Deferred {
+    int device = 0;
+    void* memory = nullptr;
+  };
+  std::vector<Deferred> deferred_;
+
+  mutable std::mutex log_mutex_;
+  std::deque<std::string> log_;
+};
+
+}  // namespace stweaver

@@ -1,0 +1,213 @@
+#include "control.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "session/session.h"
+
+namespace stweaver {
+namespace {
+
+Session& session_of(void* handle) {
+  return *static_cast<Session*>(handle);
+}
+
+/// Calls `work`; its failure becomes a line that stays good until the thread's next call.
+template <typename Work>
+const char* reported(Work work) {
+  thread_local std::string line;
+  try {
+    work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    line = error.what();
+    return line.c_str();
+  }
+}
+
+bool flag_of(std::string_view name, std::string_view value) {
+  if (value != "0" && value != "1") fail(name, "=", value, ": must be 0 or 1");
+  return value == "1";
+}
+
+int count_of(std::string_view name, std::string_view value) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc() || end != value.data() + value.size() || count < 1)
+    fail(name, "=", value, ": must be a number from 1 on");
+  return count;
+}
+
+void print_line(const std::string& line) {
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+void set(SessionOptions& options, std::string_view name, std::string_view value) {
+  if (name == "plan") {
+    options.plan_path = value;
+  } else if (name == "trace") {
+    options.trace_path = value;
+  } else if (name == "save") {
+    options.save_path = value;
+  } else if (name == "follow") {
+    options.follows = flag_of(name, value);
+  } else if (name == "steps") {
+    if (value != "marked" && value != "found") fail("steps=", value, ": must be marked or found");
+    options.finds_steps = value == "found";
+  } else if (name == "record_steps") {
+    options.record_steps = count_of(name, value);
+  } else if (name == "settings") {
+    options.settings = value;
+  } else if (name == "verbose") {
+    if (flag_of(name, value)) options.log = print_line;
+  } else {
+    fail("no option is named ", name);
+  }
+}
+
+SessionOptions options_in(std::string_view lines) {
+  SessionOptions options;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    if (line.empty()) continue;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) fail("an option is name=value, not ", line);
+    set(options, line.substr(0, equals), line.substr(equals + 1));
+  }
+  return options;
+}
+
+// ---- JSON ----
+
+std::string quoted(std::string_view words) {
+  std::string out = "\"";
+  for (const char c : words) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20) {
+      std::array<char, 8> escape = {};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", code);
+      out += escape.data();
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+/// Members of an object as they come.
+class Object {
+ public:
+  Object& add(std::string_view name, std::int64_t value) { return put(name, std::to_string(value)); }
+  Object& add(std::string_view name, std::string_view value) { return put(name, quoted(value)); }
+  Object& put(std::string_view name, std::string_view json) {
+    members_ += text(members_.empty() ? "" : ", ", quoted(name), ": ", json);
+    return *this;
+  }
+  [[nodiscard]] std::string json() const { return "{" + members_ + "}"; }
+
+ private:
+  std::string members_;
+};
+
+std::string json_of(const Served& served) {
+  Object missed;
+  for (std::size_t i = 0; i < kMissReasons; ++i) missed.add(name_of(static_cast<Miss>(i)), served.missed[i]);
+  return Object()
+      .add("planned", served.planned)
+      .add("reused", served.reused)
+      .add("hits", served.hits())
+      .add("misses", served.misses())
+      .put("missed", missed.json())
+      .json();
+}
+
+std::string json_of(const Peaks& peaks) {
+  return Object()
+      .add("requested", peaks.requested)
+      .add("reserved", peaks.reserved)
+      .add("fallback_reserved", peaks.fallback_reserved)
+      .json();
+}
+
+std::string json_of(const StepStatistics& step) {
+  return Object().put("served", json_of(step.served)).put("peaks", json_of(step.peaks)).json();
+}
+
+std::string json_of(const Session& session, int device) {
+  const RuntimeStatistics now = session.allocator(device)->statistics();
+  return Object()
+      .add("device", device)
+      .add("stage", session.stage(device))
+      .add("follows_plan", static_cast<std::int64_t>(session.allocator(device)->follows_plan()))
+      .put("served", json_of(now.served))
+      .put("peaks", json_of(now.peaks))
+      .put("step", json_of(now.step))
+      .put("last_step", json_of(now.last_step))
+      .add("requested", now.requested)
+      .add("reserved", now.reserved())
+      .add("arena", now.arena)
+      .add("fallback_reserved", now.fallback_reserved)
+      .add("planned", now.planned)
+      .add("reused", now.reused)
+      .add("fallback", now.fallback)
+      .add("blocks", now.blocks)
+      .add("steps", now.steps)
+      .add("plans", now.plans)
+      .add("waits", now.waits)
+      .add("reclaims", now.reclaims)
+      .add("ooms", now.ooms)
+      .json();
+}
+
+std::string json_of(const Session& session) {
+  std::string devices;
+  for (const int device : session.devices())
+    devices += text(devices.empty() ? "" : ", ", json_of(session, device));
+  std::string log;
+  for (const std::string& line : session.log()) log += text(log.empty() ? "" : ", ", quoted(line));
+  return Object().put("devices", "[" + devices + "]").put("log", "[" + log + "]").json();
+}
+
+}  // namespace
+}  // namespace stweaver
+
+using namespace stweaver;  // NOLINT(google-build-using-namespace): what follows is C
+
+const char* stweaver_version() {
+  return STWEAVER_VERSION;
+}
+
+const char* stweaver_start(void* session, const char* options) {
+  return reported([&] { session_of(session).start(options_in(options)); });
+}
+
+void stweaver_stop(void* session) {
+  reported([&] { session_of(session).stop(); });
+}
+
+void stweaver_begin_step(void* session) {
+  reported([&] { session_of(session).begin_step(); });
+}
+
+char* stweaver_statistics(void* session) {
+  std::string json = "{}";
+  reported([&] { json = json_of(session_of(session)); });
+  return strdup(json.c_str());
+}
+
+void stweaver_release(char* text) {
+  std::free(text);  // NOLINT(cppcoreguidelines-no-malloc): it comes from strdup
+}
+
+const char* stweaver_plan(const char* trace_path, const char* plan_path, int threads) {
+  return reported([&] { plan_file(trace_path, plan_path, threads); });
+}

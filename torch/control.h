@@ -1,0 +1,37 @@
+// The C functions by which Python drives a Session: plain types only, so ctypes is all the binding there is.
+//
+// Whatever may fail returns nullptr when it went well and else one line that says what was wrong; the line is
+// good until the thread's next call. No function throws.
+#pragma once
+
+extern "C" {
+
+/// "0.1.0".
+const char* stweaver_version();
+
+/// Begins a session; `options` is a line `name=value` for each option that is not at its default:
+///   plan=PATH          follow this plan from the first request on
+///   trace=PATH         record into this file
+///   save=PATH          put a plan of the whole job there, for its next run
+///   follow=0           only record
+///   steps=found        nobody calls stweaver_begin_step(): find steps in the request stream
+///   record_steps=N     whole steps to record before planning
+///   settings=TEXT      of PyTorch's own allocator, written into traces
+///   verbose=1          print each transition on standard error
+/// "{device}" in a path stands for the device's number.
+const char* stweaver_start(void* session, const char* options);
+
+/// Ends recording, planning and following; blocks that live stay where they are.
+void stweaver_stop(void* session);
+
+/// One optimizer step has ended and the next begins.
+void stweaver_begin_step(void* session);
+
+/// Everything the session knows of itself, as JSON: bytes as integers. To be given to stweaver_release().
+char* stweaver_statistics(void* session);
+void stweaver_release(char* text);
+
+/// Plans the whole job in a trace file or an uncompressed memory snapshot. `threads` 0: all cores.
+const char* stweaver_plan(const char* trace_path, const char* plan_path, int threads);
+
+}  // extern "C"
