@@ -1,11 +1,11 @@
 # The front door. Each target sets up what it needs first; a second run does no set-up work.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint fuzz bench clean
+.PHONY: help setup build demo test lint fuzz bench torch-headers clean
 
 FUZZ_SECONDS ?= 60
 
 help: ## say what there is (this)
-	@awk -F ':.*## ' '/^[a-z]+:.*##/ {printf "make %-6s  %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "make %-13s  %s\n", $$1, $$2}' Makefile
 
 setup: ## get everything that building and testing needs
 	@tools/setup.sh test
@@ -28,6 +28,10 @@ fuzz: setup ## only the fuzzers, FUZZ_SECONDS=60 each
 
 bench: build ## plan every example and print size, bound, peak, ratio, winner, seconds, memory
 	@. ./tools/environment.sh && python3 bench/plan.py
+
+torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 to 2.13 (fetched once, 100 MB; no GPU)
+	@. ./tools/environment.sh && python3 tools/torch_headers.py
+	@tools/torch_matrix.sh
 
 clean: ## remove what was built (not what was set up)
 	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy
