@@ -1,13 +1,14 @@
 #include "control.h"
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <string>
 #include <string_view>
 
+#include "reported.h"
 #include "session/session.h"
 
 namespace stweaver {
@@ -15,19 +16,6 @@ namespace {
 
 Session& session_of(void* handle) {
   return *static_cast<Session*>(handle);
-}
-
-/// Calls `work`; its failure becomes a line that stays good until the thread's next call.
-template <typename Work>
-const char* reported(Work work) {
-  thread_local std::string line;
-  try {
-    work();
-    return nullptr;
-  } catch (const std::exception& error) {
-    line = error.what();
-    return line.c_str();
-  }
 }
 
 bool flag_of(std::string_view name, std::string_view value) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -44,7 +45,8 @@ struct Gpu {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(Gpu gpu) : gpu_(std::move(gpu)), driver_(gpu_.driver), book_(gpu_.page_size) {}
+  CudaDevice(Gpu gpu, MapLimit limit)
+      : gpu_(std::move(gpu)), driver_(gpu_.driver), limit_(std::move(limit)), book_(gpu_.page_size) {}
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   CudaDevice(CudaDevice&&) = delete;
@@ -63,6 +65,7 @@ class CudaDevice : public Device {
   bool release(std::byte* addresses, Bytes size) override;
   bool map(std::byte* at, Bytes size) override;
   bool unmap(std::byte* at, Bytes size) override;
+  bool let_peer(int peer) override;
 
   DeviceEvent record(Stream stream) override;
   bool wait(Stream stream, DeviceEvent event) override;
@@ -93,6 +96,8 @@ class CudaDevice : public Device {
   }
 
   CudaResult map_pages(std::byte* at, std::size_t size) const;
+  [[nodiscard]] CudaAccess access_of(int device) const;
+  bool note_mapped(Bytes change);
   CudaResult driver_event(std::size_t slot, CudaEvent*& event);
   CudaResult load_kernel();
   CudaResult count(const std::byte* at, std::uint64_t words, std::uint32_t value, Stream stream,
@@ -101,6 +106,10 @@ class CudaDevice : public Device {
 
   const Gpu gpu_;
   const CudaDriver& driver_;
+  MapLimit limit_;
+  std::atomic<Bytes> mapped_{0};
+  mutable std::mutex peers_mutex_;
+  std::vector<int> peers_;  ///< devices whose kernels may reach what is mapped here
   AddressBook book_;
   mutable Failure failure_;
 
@@ -190,19 +199,52 @@ CudaResult CudaDevice::map_pages(std::byte* at, std::size_t size) const {
   result = driver_.mem_map(at, size, 0, pages, 0);
   driver_.mem_release(pages);  // the mapping alone holds them from now on, so that unmapping gives them back
   if (result != kCudaSuccess) return result;
-  const CudaAccess access{.location = gpu_.properties.location};
-  result = driver_.mem_set_access(at, size, &access, 1);
+  std::vector<CudaAccess> access = {{.location = gpu_.properties.location}};
+  {
+    const std::lock_guard lock(peers_mutex_);
+    for (const int peer : peers_) access.push_back(access_of(peer));
+  }
+  result = driver_.mem_set_access(at, size, access.data(), access.size());
   if (result != kCudaSuccess) driver_.mem_unmap(at, size);
   return result;
 }
 
+CudaAccess CudaDevice::access_of(int device) const {
+  CudaAccess access{.location = gpu_.properties.location};
+  access.location.device = device;
+  return access;
+}
+
+bool CudaDevice::let_peer(int peer) {
+  {
+    const std::lock_guard lock(peers_mutex_);
+    if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return true;
+    peers_.push_back(peer);
+  }
+  const CudaAccess access = access_of(peer);
+  for (const AddressRange& mapping : book_.mappings()) {
+    const CudaResult result =
+        within([&] { return driver_.mem_set_access(mapping.begin, length(mapping.size), &access, 1); });
+    if (!succeeded(result, "let_peer(", peer, ")")) return false;
+  }
+  return true;
+}
+
+bool CudaDevice::note_mapped(Bytes change) {
+  mapped_ += change;
+  if (limit_.told) limit_.told(mapped_);
+  return true;
+}
+
 bool CudaDevice::map(std::byte* at, Bytes size) {
+  if (limit_.allows && !limit_.allows(mapped_ + size))
+    return failure_.set("map(", at, ", ", size, "): over the limit that was set for this process");
   const AddressRange mapping{.begin = at, .size = size};
   if (const auto why = book_.add_mapping(mapping); !why.empty()) {
     return failure_.set("map(", at, ", ", size, "): ", why);
   }
   const CudaResult result = within([&] { return map_pages(at, length(size)); });
-  if (succeeded(result, "map(", at, ", ", size, ")")) return true;
+  if (succeeded(result, "map(", at, ", ", size, ")")) return note_mapped(size);
   book_.remove_mapping(mapping);
   return false;
 }
@@ -213,7 +255,7 @@ bool CudaDevice::unmap(std::byte* at, Bytes size) {
     return failure_.set("unmap(", at, ", ", size, "): ", why);
   }
   const CudaResult result = within([&] { return driver_.mem_unmap(at, length(size)); });
-  if (succeeded(result, "unmap(", at, ", ", size, ")")) return true;
+  if (succeeded(result, "unmap(", at, ", ", size, ")")) return note_mapped(-size);
   book_.add_mapping(mapping);
   return false;
 }
@@ -234,8 +276,7 @@ DeviceEvent CudaDevice::record(Stream stream) {
   const std::size_t slot = events_.find(event).value_or(0);
   const CudaResult result = within([&] {
     CudaEvent* recorded = nullptr;
-    if (const CudaResult made = driver_event(slot, recorded); made != kCudaSuccess)
-      return made;
+    if (const CudaResult made = driver_event(slot, recorded); made != kCudaSuccess) return made;
     return driver_.event_record(recorded, stream);
   });
   if (succeeded(result, "record(", stream, ")")) return event;
@@ -377,9 +418,9 @@ Gpu open_gpu(int ordinal) {
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda(int ordinal) {
+std::unique_ptr<Device> open_cuda(int ordinal, MapLimit limit) {
   try {
-    return std::make_unique<CudaDevice>(open_gpu(ordinal));
+    return std::make_unique<CudaDevice>(open_gpu(ordinal), std::move(limit));
   } catch (const Error& error) {
     fail("cuda:", ordinal, ": ", error.what());
   }

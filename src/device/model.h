@@ -56,6 +56,9 @@ class Device {
   virtual bool map(std::byte* at, Bytes size) = 0;
   /// Takes the memory of exactly one map() away again. Work that still uses it must be over.
   virtual bool unmap(std::byte* at, Bytes size) = 0;
+  /// Lets kernels of the device that CUDA counts as `peer` reach all that is mapped here, now and later. False
+  /// when they cannot.
+  virtual bool let_peer(int /*peer*/) { return false; }
 
   /// An event behind all work that `stream` has been given so far; kNoEvent on failure.
   virtual DeviceEvent record(Stream stream) = 0;

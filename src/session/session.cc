@@ -94,7 +94,8 @@ Plan Session::plan_and_save(Place& place, const Trace& trace) {
 }
 
 void Session::begin_step() {
-  if (captures_ > 0) return;
+  if (captures()) return;
+  release_deferred();
   const std::scoped_lock lock(life_mutex_);
   for_each_place([](Place& place) {
     if (place.life) {
@@ -107,7 +108,7 @@ void Session::begin_step() {
 
 /// Steps are looked for now and then where nobody marks them.
 void Session::count_request() {
-  if (!finds_steps_ || ++requests_ % kPoll != 0 || captures_ > 0) return;
+  if (!finds_steps_ || ++requests_ % kPoll != 0 || captures()) return;
   const std::unique_lock lock(life_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for_each_place([](Place& place) {
@@ -138,46 +139,43 @@ Session::Place& Session::make_place(int device) {
   return *place.release();
 }
 
-void* Session::allocate(int device, Bytes size, Stream stream) {
+void* Session::allocate(int device, Bytes size, Stream stream, Pool pool) {
   count_request();
-  return place(device).allocator.allocate(size, stream);
+  return place(device).allocator.allocate(size, stream, pool);
 }
 
-void Session::free(int device, void* memory) {
-  if (captures_ > 0) {
+void Session::free(void* memory) {
+  if (captures()) {
     const std::scoped_lock lock(deferred_mutex_);
-    if (captures_ > 0) return deferred_.push_back({device, memory});
+    deferred_.push_back(memory);
+    any_deferred_ = true;
+    return;
   }
-  free_now(device, memory);
+  free_now(memory);
 }
 
-void Session::free_now(int device, void* memory) {
-  RuntimeAllocator* const allocator = owner(memory);
-  (allocator != nullptr ? *allocator : place(device).allocator).free(memory);
+void Session::release_deferred() {
+  if (!any_deferred_ || captures()) return;
+  std::vector<void*> deferred;
+  {
+    const std::scoped_lock lock(deferred_mutex_);
+    deferred.swap(deferred_);
+    any_deferred_ = false;
+  }
+  for (void* const memory : deferred) free_now(memory);
 }
 
-void Session::record_stream(int device, void* memory, Stream stream) {
-  RuntimeAllocator* const allocator = owner(memory);
-  (allocator != nullptr ? *allocator : place(device).allocator).record_stream(memory, stream);
+void Session::free_now(void* memory) {
+  if (RuntimeAllocator* const allocator = owner(memory)) return allocator->free(memory);
+  if (provider_.free_foreign) provider_.free_foreign(memory);
+}
+
+void Session::record_stream(void* memory, Stream stream) {
+  if (RuntimeAllocator* const allocator = owner(memory)) allocator->record_stream(memory, stream);
 }
 
 void Session::empty_cache() {
   for_each_place([](Place& place) { place.allocator.empty_cache(); });
-}
-
-void Session::begin_capture() {
-  const std::scoped_lock lock(deferred_mutex_);
-  ++captures_;
-}
-
-void Session::end_capture() {
-  std::vector<Deferred> deferred;
-  {
-    const std::scoped_lock lock(deferred_mutex_);
-    if (--captures_ > 0) return;
-    deferred.swap(deferred_);
-  }
-  for (const Deferred& block : deferred) free_now(block.device, block.memory);
 }
 
 // ---- what there is ----

@@ -35,10 +35,15 @@ struct SessionOptions {
 /// everything else.
 class Session {
  public:
-  /// What the adapter brings. Both may throw Error; they are called once for each device.
+  /// What the adapter brings. The first two are called once for each device and may throw Error.
   struct Provider {
     std::function<std::unique_ptr<Device>(int device)> device;
     std::function<std::unique_ptr<Upstream>(int device)> upstream;
+    /// Whether a CUDA graph is being captured: no work may be given to streams then and no event looked at.
+    /// Blocks that are freed meanwhile come back later, and steps do not count. Empty: never.
+    std::function<bool()> captures = {};
+    /// Takes back memory that no device's allocator knows.
+    std::function<void(void* memory)> free_foreign = {};
   };
   static constexpr int kMostDevices = 64;
 
@@ -58,17 +63,15 @@ class Session {
 
   /// A block on `device` for use on `stream`; nullptr for size <= 0 and when out of memory. Error for a
   /// device that is none, or cannot be opened.
-  void* allocate(int device, Bytes size, Stream stream);
-  /// Takes back what allocate() returned on any device; what is not ours goes to upstream of `device`.
-  void free(int device, void* memory);
-  void record_stream(int device, void* memory, Stream stream);
+  void* allocate(int device, Bytes size, Stream stream, Pool pool = 0);
+  /// Takes back what allocate() returned; what it did not goes upstream.
+  void free(void* memory);
+  void record_stream(void* memory, Stream stream);
   void begin_step();
   void empty_cache();
 
-  /// While a CUDA graph is captured no work may be given to streams and no event looked at: blocks that are
-  /// freed meanwhile come back at its end, and steps do not count. Calls nest.
-  void begin_capture();
-  void end_capture();
+  /// A capture may have ended: takes back what was freed meanwhile.
+  void release_deferred();
 
   /// The devices that were asked for memory.
   [[nodiscard]] std::vector<int> devices() const;
@@ -102,7 +105,8 @@ class Session {
   void begin_life(Place& place);
   Plan plan_and_save(Place& place, const Trace& trace);
   void count_request();
-  void free_now(int device, void* memory);
+  [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }
+  void free_now(void* memory);
   void write(const std::string& line);
   template <typename Visit>
   void for_each_place(Visit visit) const;
@@ -116,13 +120,9 @@ class Session {
   std::atomic<bool> finds_steps_{false};
   std::atomic<std::uint32_t> requests_{0};
 
-  std::atomic<int> captures_{0};
   std::mutex deferred_mutex_;
-  struct Deferred {
-    int device = 0;
-    void* memory = nullptr;
-  };
-  std::vector<Deferred> deferred_;
+  std::vector<void*> deferred_;  ///< freed while a graph was captured
+  std::atomic<bool> any_deferred_{false};
 
   mutable std::mutex log_mutex_;
   std::deque<std::string> log_;

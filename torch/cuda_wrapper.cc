@@ -1,0 +1,511 @@
+// The product: PyTorch's CUDA allocator with a plan. Serves requests from a Session's arenas, hands
+// everything else on to the native allocator, and lets PyTorch see both as one.
+
+#include <array>
+#include <atomic>
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cstring>
+#include <mutex>
+#include <pthread.h>
+#include <typeinfo>
+
+#include "adapter.h"
+#include "delegate.h"
+#include "history.h"
+#include "native_upstream.h"
+#include "reported.h"
+#include "session/session.h"
+
+namespace stweaver {
+namespace {
+
+constexpr std::size_t kAll = static_cast<std::size_t>(SizeClass::kAll);
+constexpr std::size_t kLarge = static_cast<std::size_t>(SizeClass::kLarge);
+
+void free_block(void* memory);
+
+/// In a forked child CUDA does not work: what it inherits is left alone.
+std::atomic<bool> is_forked{false};
+
+class Wrapper final : public Delegate {
+ public:
+  explicit Wrapper(cca::CUDAAllocator* native) : Delegate(native), session_(provider()) {}
+
+  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] cca::CUDAAllocator* inner() const { return &native(); }
+
+  // ---- requests ----
+
+  c10::DataPtr allocate(std::size_t size) override {
+    if (delegates_wholly()) return Delegate::allocate(size);
+    DeviceIndex device = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+    void* const memory = take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
+    return {memory, memory, &free_block, c10::Device(c10::kCUDA, device)};
+  }
+
+  void* raw_alloc(std::size_t size) override {
+    if (delegates_wholly()) return Delegate::raw_alloc(size);
+    return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream().stream());
+  }
+
+  void* raw_alloc_with_stream(std::size_t size, cudaStream_t stream) override {
+    if (delegates_wholly()) return Delegate::raw_alloc_with_stream(size, stream);
+    DeviceIndex device = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+    return take(device, size, stream);
+  }
+
+  void raw_delete(void* memory) override { give_back(memory); }
+
+  void give_back(void* memory) {
+    if (memory == nullptr || is_forked) return;
+    if (is_watched()) tell_freed(memory);
+    session_.free(memory);
+  }
+
+  using Delegate::recordStream;
+  void recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) override {
+    if (pointer.get() == nullptr) return;
+    if (pointer.get_deleter() != &free_block) return Delegate::recordStream(pointer, stream);
+    session_.record_stream(pointer.get(), number_of(stream.stream()));
+  }
+
+  void emptyCache(MempoolId_t pool) override {
+    if (pool == MempoolId_t{0, 0} && !session_.devices().empty()) return session_.empty_cache();
+    Delegate::emptyCache(pool);
+  }
+
+  // ---- CUDA graphs and MemPools are the native allocator's ----
+
+  void beginAllocateToPool(DeviceIndex device, MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override {
+    {
+      const std::scoped_lock lock(pools_mutex_);
+      pools_.push_back({device, pool, c10::cuda::getCurrentCUDAStream(device).stream()});
+      ++active_pools_;
+    }
+    Delegate::beginAllocateToPool(device, pool, std::move(filter));
+  }
+
+  void endAllocateToPool(DeviceIndex device, MempoolId_t pool) override {
+    Delegate::endAllocateToPool(device, pool);
+    {
+      const std::scoped_lock lock(pools_mutex_);
+      const auto found = std::find_if(pools_.begin(), pools_.end(), [&](const ActivePool& active) {
+        return active.device == device && active.id == pool;
+      });
+      if (found != pools_.end()) {
+        pools_.erase(found);
+        --active_pools_;
+      }
+    }
+    session_.release_deferred();
+  }
+
+  /// Whether a graph is captured on a stream that a pool was opened for. The id of a pool does not tell: a
+  /// MemPool's and a graph's look alike.
+  bool is_capturing() {
+    if (active_pools_ == 0) return false;
+    const std::scoped_lock lock(pools_mutex_);
+    return std::any_of(pools_.begin(), pools_.end(), [](const ActivePool& pool) {
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      if (cudaStreamIsCapturing(pool.stream, &status) == cudaSuccess)
+        return status != cudaStreamCaptureStatusNone;
+      (void)cudaGetLastError();  // the legacy stream cannot be asked while another one captures
+      return true;
+    });
+  }
+
+  // ---- limits, peers, other processes ----
+
+  void setMemoryFraction(double fraction, DeviceIndex device) override {
+    Limit& limit = limit_of(device);
+    limit.fraction = fraction;
+    limit.synced = limit.held.load();
+    Delegate::setMemoryFraction(native_fraction(device), device);
+  }
+  double getMemoryFraction(DeviceIndex device) override {
+    const Limit& limit = limit_of(device);
+    return limit.fraction < 1 ? limit.fraction.load() : Delegate::getMemoryFraction(device);
+  }
+
+  void enablePeerAccess(DeviceIndex device, DeviceIndex peer) override {
+    Delegate::enablePeerAccess(device, peer);
+    const std::scoped_lock lock(peers_mutex_);
+    peers_.emplace_back(device, peer);
+    if (Device* const memory = memory_[static_cast<std::size_t>(peer)]) memory->let_peer(device);
+  }
+
+  /// Without peer access only cudaMemcpyPeerAsync can read memory that does not come from cudaMalloc.
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, std::size_t size,
+                          cudaStream_t stream, bool peers) override {
+    const bool is_ours = to_device != from_device && !peers && (lies_in_arena(to) || lies_in_arena(from));
+    if (is_ours) return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+    return Delegate::memcpyAsync(to, to_device, from, from_device, size, stream, peers);
+  }
+
+  void* getBaseAllocation(void* memory, std::size_t* size) override {
+    const std::optional<Segment> segment = segment_of(memory);
+    if (!segment) return Delegate::getBaseAllocation(memory, size);
+    if (size != nullptr) *size = static_cast<std::size_t>(segment->size);
+    return reinterpret_cast<void*>(segment->address);  // NOLINT(performance-no-int-to-ptr): an address
+  }
+
+  cca::ShareableHandle shareIpcHandle(void* memory) override {
+    TORCH_CHECK(!segment_of(memory),
+                "STWeaver: a tensor in its arena cannot be shared with another process by a CUDA IPC handle; "
+                "share a clone made under torch.cuda.use_mem_pool(torch.cuda.MemPool()), which PyTorch's own "
+                "allocator serves, or call stweaver.disable() before the tensors to share are made");
+    return Delegate::shareIpcHandle(memory);
+  }
+
+  // ---- statistics ----
+
+  cca::DeviceStats getDeviceStats(DeviceIndex device) override {
+    cca::DeviceStats stats = Delegate::getDeviceStats(device);
+    RuntimeAllocator* const allocator = session_.allocator(device);
+    if (allocator == nullptr) return stats;
+    const Meters meters = allocator->meters();
+    const RuntimeStatistics now = allocator->statistics();
+    for (std::size_t kind = 0; kind < meters.arena.size(); ++kind) {
+      const BlockMeters& arena = meters.arena[kind];
+      const BlockMeters& served = meters.served[kind];
+      add(stats.allocation[kind], arena.blocks, served.blocks);
+      add(stats.active[kind], arena.blocks, served.blocks);
+      add(stats.allocated_bytes[kind], arena.bytes, served.bytes);
+      add(stats.active_bytes[kind], arena.bytes, served.bytes);
+      add(stats.requested_bytes[kind], arena.requested, served.requested);
+    }
+    const Bytes idle = now.arena - meters.arena[kAll].bytes.current;
+    for (const std::size_t kind : {kAll, kLarge}) {
+      c10::CachingAllocator::Stat& reserved = stats.reserved_bytes[kind];
+      const Bytes other = reserved.current - now.fallback_reserved;
+      reserved.current += now.arena;
+      reserved.peak = std::max({reserved.peak, reserved.current, meters.reserved_peak + other});
+      raise(stats.inactive_split_bytes[kind], idle);
+      raise(stats.segment[kind], now.arena > 0 ? 1 : 0);
+    }
+    stats.num_ooms += now.ooms - upstream_[static_cast<std::size_t>(device)]->refusals();
+    return stats;
+  }
+
+  void resetAccumulatedStats(DeviceIndex device) override {
+    Delegate::resetAccumulatedStats(device);
+    if (RuntimeAllocator* const allocator = session_.allocator(device)) allocator->reset_accumulated();
+  }
+  void resetPeakStats(DeviceIndex device) override {
+    Delegate::resetPeakStats(device);
+    if (RuntimeAllocator* const allocator = session_.allocator(device)) allocator->reset_peaks();
+  }
+
+  void attachAllocatorTraceTracker(cca::AllocatorTraceTracker tracker) override {
+    history_.attach(tracker);
+    Delegate::attachAllocatorTraceTracker(std::move(tracker));
+  }
+
+ protected:
+  void record_history(const HistoryOptions& options) override { history_.set(options); }
+
+  void amend_snapshot(cca::SnapshotInfo& info, MempoolId_t pool, bool traces) override {
+    if (pool != MempoolId_t{0, 0}) return;
+    for (const int device : session_.devices()) add_segments(info.segments, device);
+    std::sort(info.segments.begin(), info.segments.end(),
+              [](const cca::SegmentInfo& a, const cca::SegmentInfo& b) { return a.address < b.address; });
+    if (traces) history_.add_to(info.device_traces);
+  }
+
+ private:
+  struct ActivePool {
+    DeviceIndex device = 0;
+    MempoolId_t id;
+    cudaStream_t stream = nullptr;  ///< current when the pool was opened: the one that a graph captures
+  };
+  /// Memory of an arena in one piece.
+  struct Segment {
+    std::uintptr_t address = 0;
+    Bytes size = 0;
+  };
+
+  Session::Provider provider() {
+    return {.device = [this](int device) { return open_device(device); },
+            .upstream = [this](int device) { return make_upstream(device); },
+            .captures = [this] { return is_capturing(); },
+            .free_foreign = [this](void* memory) { Delegate::raw_delete(memory); }};
+  }
+
+  std::unique_ptr<Device> open_device(int device) {
+    const auto index = static_cast<DeviceIndex>(device);
+    std::unique_ptr<Device> memory =
+        open_cuda(device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
+                           .told = [this, index](Bytes held) { limit_of(index).held = held; }});
+    const std::scoped_lock lock(peers_mutex_);
+    for (const auto& [reader, owner] : peers_)
+      if (owner == device) memory->let_peer(reader);
+    memory_[static_cast<std::size_t>(device)] = memory.get();
+    return memory;
+  }
+
+  std::unique_ptr<Upstream> make_upstream(int device) {
+    auto upstream = std::make_unique<NativeUpstream>(native(), static_cast<DeviceIndex>(device));
+    upstream_[static_cast<std::size_t>(device)] = upstream.get();
+    return upstream;
+  }
+
+  /// torch.cuda.set_per_process_memory_fraction() limits arena and native allocator together.
+  bool may_hold(DeviceIndex device, Bytes held) {
+    const Limit& limit = limit_of(device);
+    if (limit.fraction >= 1) return true;
+    const Bytes reserved = Delegate::getDeviceStats(device).reserved_bytes[0].current;
+    return held + reserved <= static_cast<Bytes>(limit.fraction * total_memory(device));
+  }
+
+  /// What the arena holds is taken off the native allocator's part, when it has changed.
+  void sync_limit(DeviceIndex device) {
+    Limit& limit = limit_of(device);
+    if (limit.fraction >= 1 || limit.synced == limit.held) return;
+    limit.synced = limit.held.load();
+    Delegate::setMemoryFraction(native_fraction(device), device);
+  }
+
+  double native_fraction(DeviceIndex device) {
+    const Limit& limit = limit_of(device);
+    if (limit.fraction >= 1) return limit.fraction;
+    return std::max(limit.fraction - static_cast<double>(limit.held) / total_memory(device), 0.0);
+  }
+
+  static double total_memory(DeviceIndex device) {
+    cudaDeviceProp properties = {};
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+    return static_cast<double>(properties.totalGlobalMem);
+  }
+
+  [[nodiscard]] bool delegates_wholly() const {
+    return active_pools_ > 0 || is_broken_ || is_forked || !native().isEnabled();
+  }
+
+  void* take(DeviceIndex device, std::size_t size, cudaStream_t stream) {
+    if (size == 0) return nullptr;
+    sync_limit(device);
+    void* memory = nullptr;
+    try {
+      memory = session_.allocate(device, static_cast<Bytes>(size), number_of(stream));
+    } catch (const Error& error) {  // the device cannot be opened
+      is_broken_ = true;
+      TORCH_WARN("STWeaver is off, PyTorch's own allocator serves everything: ", error.what());
+      return Delegate::raw_alloc_with_stream(size, stream);
+    }
+    if (memory == nullptr) refuse(device);
+    if (is_watched()) tell_allocated(device, memory, stream);
+    return memory;
+  }
+
+  [[noreturn]] void refuse(DeviceIndex device) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, NativeUpstream::last_refusal(), " ", session_.account(device),
+                     ". stweaver.report() tells more; everything that could be given back was");
+  }
+
+  // ---- who wants to be told of each request ----
+
+  [[nodiscard]] bool is_watched() const {
+    return history_.is_wanted() || c10::memoryProfilingEnabled() ||
+           c10::impl::GPUTrace::get_trace() != nullptr;
+  }
+
+  /// Of the fallback's blocks the native allocator tells.
+  void tell_allocated(DeviceIndex device, void* memory, cudaStream_t stream) {
+    RuntimeAllocator* const allocator = session_.allocator(device);
+    const Bytes size = allocator->size_in_arena(memory);
+    if (size == 0) return;
+    if (history_.is_wanted()) history_.allocated(device, memory, size, stream, user_metadata());
+    tell_profiler(device, *allocator, memory, size);
+    if (const auto* const trace = c10::impl::GPUTrace::get_trace())
+      (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(memory));
+  }
+
+  void tell_freed(void* memory) {
+    for (const int device : session_.devices()) {
+      RuntimeAllocator* const allocator = session_.allocator(device);
+      const Bytes size = allocator->size_in_arena(memory);
+      if (size == 0) continue;
+      const auto index = static_cast<DeviceIndex>(device);
+      if (history_.is_wanted()) history_.freed(index, memory, size, nullptr, user_metadata());
+      tell_profiler(index, *allocator, memory, -size);
+      if (const auto* const trace = c10::impl::GPUTrace::get_trace())
+        (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(memory));
+    }
+  }
+
+  static void tell_profiler(DeviceIndex device, const RuntimeAllocator& allocator, void* memory, Bytes size) {
+    if (!c10::memoryProfilingEnabled()) return;
+    const Bytes allocated = allocator.meters().served[kAll].bytes.current;
+    c10::reportMemoryUsageToProfiler(memory, size, static_cast<std::size_t>(allocated),
+                                     static_cast<std::size_t>(allocator.statistics().reserved()),
+                                     c10::Device(c10::kCUDA, device));
+  }
+
+  // ---- what PyTorch is shown ----
+
+  /// `stat` counts all that the native allocator holds: with the arena's blocks added it is everything. At
+  /// most there was what we have served at most, beside what the native allocator holds for others.
+  static void add(c10::CachingAllocator::Stat& stat, const Meter& arena, const Meter& served) {
+    const std::int64_t others = stat.current - (served.current - arena.current);
+    stat.current += arena.current;
+    stat.allocated += arena.allocated;
+    stat.freed += arena.freed;
+    stat.peak = std::max({stat.peak, stat.current, served.peak + std::max<std::int64_t>(others, 0)});
+  }
+
+  static void raise(c10::CachingAllocator::Stat& stat, std::int64_t amount) {
+    stat.current += amount;
+    stat.peak = std::max(stat.peak, stat.current);
+  }
+
+  static std::vector<Segment> segments_of(const RuntimeAllocator& allocator) {
+    std::vector<Segment> segments;
+    for (const auto& [address, size] : allocator.extents()) {
+      if (!segments.empty() &&
+          segments.back().address + static_cast<std::uintptr_t>(segments.back().size) == address) {
+        segments.back().size += size;
+      } else {
+        segments.push_back({address, size});
+      }
+    }
+    return segments;
+  }
+
+  [[nodiscard]] std::optional<Segment> segment_of(const void* memory) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    for (const int device : session_.devices())
+      for (const Segment& segment : segments_of(*session_.allocator(device)))
+        if (address - segment.address < static_cast<std::uintptr_t>(segment.size)) return segment;
+    return std::nullopt;
+  }
+  [[nodiscard]] bool lies_in_arena(const void* memory) const { return segment_of(memory).has_value(); }
+
+  void add_segments(std::vector<cca::SegmentInfo>& infos, int device) const {
+    const RuntimeAllocator& allocator = *session_.allocator(device);
+    std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> blocks;
+    allocator.for_each_in_arena([&](std::uintptr_t address, Bytes size, Stream stream) {
+      blocks.emplace_back(address, size, stream);
+    });
+    auto block = blocks.begin();
+    for (const Segment& segment : segments_of(allocator)) {
+      cca::SegmentInfo info = info_of(segment, device);
+      const std::uintptr_t end = segment.address + static_cast<std::uintptr_t>(segment.size);
+      std::uintptr_t at = segment.address;
+      for (; block != blocks.end() && std::get<0>(*block) < end; ++block) {
+        const auto& [address, size, stream] = *block;
+        if (address > at) add_idle(info, address - at);
+        add_living(info, address, size);
+        at = address + static_cast<std::uintptr_t>(align_up(size, kAlignment));
+      }
+      if (at < end) add_idle(info, end - at);
+      infos.push_back(std::move(info));
+    }
+  }
+
+  static cca::SegmentInfo info_of(const Segment& segment, int device) {
+    cca::SegmentInfo info;
+    info.device = static_cast<DeviceIndex>(device);
+    info.address = segment.address;
+    info.total_size = static_cast<std::size_t>(segment.size);
+    info.is_large = true;
+    info.is_expandable = true;
+    return info;
+  }
+
+  static void add_idle(cca::SegmentInfo& info, std::uintptr_t size) {
+    cca::BlockInfo block;
+    block.size = size;
+    info.blocks.push_back(block);
+  }
+
+  void add_living(cca::SegmentInfo& info, std::uintptr_t address, Bytes size) const {
+    cca::BlockInfo block;
+    block.requested_size = static_cast<std::size_t>(size);
+    block.size = static_cast<std::size_t>(align_up(size, kAlignment));
+    block.allocated = block.active = true;
+    block.context_when_allocated = history_.context_of(reinterpret_cast<const void*>(address));  // NOLINT
+    info.requested_size += block.requested_size;
+    info.allocated_size += block.size;
+    info.active_size += block.size;
+    info.blocks.push_back(block);
+  }
+
+  /// set_per_process_memory_fraction() of one device.
+  struct Limit {
+    std::atomic<double> fraction{1};
+    std::atomic<Bytes> held{0};    ///< by the arena
+    std::atomic<Bytes> synced{0};  ///< of it, taken off the native allocator's part
+  };
+  Limit& limit_of(DeviceIndex device) { return limits_[static_cast<std::size_t>(device)]; }
+
+  History history_;
+  std::atomic<int> active_pools_{0};
+  std::atomic<bool> is_broken_{false};
+  std::mutex pools_mutex_;
+  std::vector<ActivePool> pools_;
+  std::mutex peers_mutex_;
+  std::vector<std::pair<int, int>> peers_;  ///< who reads, whose memory
+  std::array<Limit, Session::kMostDevices> limits_;
+  std::array<Device*, Session::kMostDevices> memory_ = {};
+  std::array<NativeUpstream*, Session::kMostDevices> upstream_ = {};
+  Session session_;  // last: it is given calls into the rest
+};
+
+/// Lives for ever: blocks are freed after everything else has ended.
+std::atomic<Wrapper*> wrapper{nullptr};
+std::mutex install_mutex;
+
+void free_block(void* memory) {
+  wrapper.load(std::memory_order_relaxed)->give_back(memory);
+}
+
+Wrapper& the_wrapper() {
+  const std::scoped_lock lock(install_mutex);
+  if (Wrapper* const made = wrapper) return *made;
+  cca::CUDAAllocator* const current = cca::allocator.load();
+  if (current == nullptr) fail("this torch has no CUDA allocator: is it a build for CUDA?");
+  // Another wrapper may do anything; only what comes with torch is known.
+  if (std::strstr(typeid(*current).name(), "NativeCachingAllocator") == nullptr)
+    fail("cannot stand before the CUDA allocator \"", current->name(),
+         "\", only before PyTorch's native one: remove the other allocator or unset backend:cudaMallocAsync");
+  pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+  wrapper = new Wrapper(current);
+  return *wrapper;
+}
+
+void install(cca::CUDAAllocator* from, cca::CUDAAllocator* to) {
+  cca::CUDAAllocator* expected = from;
+  if (cca::allocator.load() == to) return;
+  if (!cca::allocator.compare_exchange_strong(expected, to))
+    fail("the CUDA allocator was replaced by \"", expected->name(), "\" meanwhile: remove that one first");
+  c10::SetAllocator(c10::kCUDA, to, 255);  // for torch.accelerator
+}
+
+}  // namespace
+}  // namespace stweaver
+
+void* stweaver_adapter_session() {
+  void* session = nullptr;
+  stweaver::reported([&] { session = &stweaver::the_wrapper().session(); });
+  return session;
+}
+
+const char* stweaver_adapter_install() {
+  return stweaver::reported([] {
+    stweaver::Wrapper& ours = stweaver::the_wrapper();
+    stweaver::install(ours.inner(), &ours);
+  });
+}
+
+const char* stweaver_adapter_remove() {
+  return stweaver::reported([] {
+    if (stweaver::wrapper == nullptr) return;
+    stweaver::Wrapper& ours = stweaver::the_wrapper();
+    stweaver::install(&ours, ours.inner());
+  });
+}

@@ -1,0 +1,67 @@
+// PyTorch's own CUDA allocator as the fallback.
+#pragma once
+
+#include <atomic>
+#include <c10/cuda/CUDAStream.h>
+#include <string>
+
+#include "delegate.h"
+#include "runtime/upstream.h"
+
+namespace stweaver {
+
+inline cudaStream_t stream_from(Stream stream) {
+  return reinterpret_cast<cudaStream_t>(stream);  // NOLINT(performance-no-int-to-ptr): a handle
+}
+inline Stream number_of(cudaStream_t stream) {
+  return reinterpret_cast<Stream>(stream);
+}
+
+class NativeUpstream final : public Upstream {
+ public:
+  NativeUpstream(cca::CUDAAllocator& native, DeviceIndex device) : native_(native), device_(device) {}
+
+  /// Wants the device to be the thread's current one, as PyTorch's raw_alloc() does.
+  void* allocate(Bytes size, Stream stream, Pool /*pool*/) override {
+    try {
+      return native_.raw_alloc_with_stream(static_cast<std::size_t>(size), stream_from(stream));
+    } catch (const c10::OutOfMemoryError& error) {
+      last_refusal() = error.what_without_backtrace();
+      ++refusals_;
+      return nullptr;
+    }
+  }
+
+  void free(void* memory) override { native_.raw_delete(memory); }
+
+  /// The native allocator wants to see its own deleter.
+  void record_stream(void* memory, Stream stream) override {
+    c10::DataPtr pointer(memory, memory, native_.raw_deleter(), c10::Device(c10::kCUDA, device_));
+    native_.recordStream(pointer, c10::cuda::getStreamFromExternal(stream_from(stream), device_));
+    pointer.release_context();
+  }
+
+  void empty_cache() override { native_.emptyCache({0, 0}); }
+  [[nodiscard]] Bytes reserved() const override {
+    return native_.getDeviceStats(device_).reserved_bytes[0].current;
+  }
+  [[nodiscard]] Bytes allocated() const override {
+    return native_.getDeviceStats(device_).allocated_bytes[0].current;
+  }
+
+  /// How often the native allocator was out of memory; the request may have found a place all the same.
+  [[nodiscard]] std::int64_t refusals() const { return refusals_; }
+
+  /// What the native allocator said when it was out of memory in this thread.
+  static std::string& last_refusal() {
+    thread_local std::string words;
+    return words;
+  }
+
+ private:
+  cca::CUDAAllocator& native_;
+  DeviceIndex device_;
+  std::atomic<std::int64_t> refusals_{0};
+};
+
+}  // namespace stweaver

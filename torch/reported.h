@@ -1,0 +1,22 @@
+// A failure as a line for C callers.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace stweaver {
+
+/// Calls `work`; nullptr when it went well, else its failure in one line, good until the thread's next call.
+template <typename Work>
+const char* reported(Work work) {
+  thread_local std::string line;
+  try {
+    work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    line = error.what();
+    return line.c_str();
+  }
+}
+
+}  // namespace stweaver
