@@ -1,0 +1,218 @@
+"""What the programs of this folder share: allocators, their statistics, forked runs, tables."""
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+GIB = 1 << 30
+MIB = 1 << 20
+ALLOCATORS = ("default", "expandable", "online", "saved")
+
+cuda: Any = torch.cuda  # most of it has no types
+
+
+# ---- the device ----
+
+
+def device_of(tiny: bool) -> str:
+    """Where to run: "cpu" only for a tiny run on a machine without CUDA. Call it in forked runs only."""
+    if cuda.is_available():
+        return "cuda"
+    if not tiny:
+        raise SystemExit("no CUDA device here: say --tiny to try the logic on the CPU")
+    return "cpu"
+
+
+def synchronize(device: str) -> None:
+    if device == "cuda":
+        cuda.synchronize()
+
+
+def driver_used(device: str) -> int:
+    """Bytes of the device in use by anybody, CUDA contexts included."""
+    if device != "cuda":
+        return 0
+    free, total = cuda.mem_get_info()
+    return int(total - free)
+
+
+def memory_statistics(device: str) -> dict[str, int]:
+    """PyTorch's statistics; empty where it has none."""
+    if device != "cuda":
+        return {}
+    statistics: dict[str, int] = cuda.memory_stats()
+    return statistics
+
+
+def hold_all_but(gib: float) -> None:
+    """Take memory from the driver, behind every allocator's back, until `gib` GiB are left."""
+    free, _ = cuda.mem_get_info()
+    size = int(free - gib * GIB)
+    address = ctypes.c_uint64()
+    answer = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+    if answer != 0:
+        raise RuntimeError(f"cuMemAlloc of {size / GIB:.1f} GiB: CUDA error {answer}")
+
+
+def settle(seed: int = 0) -> None:
+    """Let two runs of the same program compute the same bits."""
+    torch.use_deterministic_algorithms(True)
+    # Filling costs time and changes no result of programs that read only what they wrote.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cuda.enable_mem_efficient_sdp(False)  # its backward pass is not deterministic
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.manual_seed(seed)
+
+
+# cuBLAS reads this when it starts; without it its results may depend on which workspace it was given.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+# ---- allocators ----
+
+
+def stweaver() -> Any:  # noqa: ANN401  # it may not be installed
+    return importlib.import_module("stweaver")
+
+
+def choose(allocator: str, *, way: str, device: str, plan: str = "", save: str = "") -> None:
+    """Put one of ALLOCATORS in PyTorch's way, before the first allocation."""
+    if allocator == "expandable" and device == "cuda":
+        cuda.memory._set_allocator_settings("expandable_segments:True")
+    if allocator not in ("online", "saved"):
+        return
+    options: dict[str, str] = {"device": "cpu"} if device == "cpu" else {"way": way}
+    if allocator == "saved":
+        options["plan"] = plan
+    elif save:
+        options["save"] = save
+    stweaver().enable(**options)
+
+
+def disable() -> None:
+    """Stop STWeaver where it runs; waits for a plan that is being saved."""
+    if "stweaver" in sys.modules:
+        stweaver().disable()
+
+
+def find(value: object, name: str) -> object:
+    """Search for the attribute or key `name` nearest to the surface of nested records; None where none is."""
+    queue: deque[object] = deque([value])
+    while queue:
+        item = queue.popleft()
+        if isinstance(item, dict):
+            if name in item:
+                return item[name]
+            queue.extend(item.values())
+        elif isinstance(item, list | tuple):
+            queue.extend(item)
+        elif not isinstance(item, str | int | float | bool | None):
+            found = getattr(item, name, None)
+            if found is not None and not callable(found):
+                return found
+            queue.extend(getattr(item, "__dict__", {}).values())
+    return None
+
+
+def figure(name: str) -> int:
+    """Read a number of STWeaver's own statistics; 0 where it does not run."""
+    if "stweaver" not in sys.modules:
+        return 0
+    found = find(stweaver().stats(), name)
+    return found if isinstance(found, int) else 0
+
+
+# ---- runs ----
+
+
+def forked(work: Callable[[], None], log: Path, seconds: float) -> str:
+    """Run `work` in a forked process; "" when it went well, else what happened.
+
+    Forking saves every run the import of torch. The caller must not have started CUDA.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        _child(work, log)
+    return _outcome(process, log, seconds)
+
+
+def _child(work: Callable[[], None], log: Path) -> None:
+    os.setpgid(0, 0)  # so that a time limit ends what it started, too
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:  # whatever it is, only this process ends
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _outcome(process: int, log: Path, seconds: float) -> str:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return "" if code == 0 else f"exit {code}: {last_line(log)}"
+        time.sleep(0.02)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return f"not done after {seconds:.0f} s: {last_line(log)}"
+
+
+def last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no output"
+
+
+def write_line(path: Path, record: dict[str, Any]) -> None:
+    """Append one JSON line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+# ---- tables ----
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Make a Markdown table; numbers to the right."""
+    lines = [list(head), *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+
+    def text(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "| " + " | ".join("-" * width for width in widths) + " |"
+    return "\n".join([text(lines[0]), rule, *map(text, lines[1:])])
+
+
+def gib(size: float) -> str:
+    return f"{size / GIB:.2f}"

@@ -1,0 +1,206 @@
+"""Train one workload under one allocator and write down what it took.
+
+    python3 bench/gpu/train.py --workload gpt2 --allocator online --save gpt2.plan --out build/gpu/gpt2.json
+    torchrun --nproc-per-node 2 bench/gpu/train.py --workload fsdp --allocator default --out fsdp.json
+
+The first third of the steps is for the job to settle, the last third is the steady state, whose peaks are
+counted apart. Of several ranks, each writes a file of its own (fsdp.1.json) and has its own plan.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import workloads
+from common import (
+    ALLOCATORS,
+    choose,
+    cuda,
+    device_of,
+    disable,
+    driver_used,
+    figure,
+    gib,
+    hold_all_but,
+    memory_statistics,
+    settle,
+    stweaver,
+    synchronize,
+)
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to train and how; 0 and "" mean: as usual."""
+
+    workload: str
+    allocator: str
+    steps: int
+    out: str
+    plan: str = ""
+    save: str = ""
+    way: str = "wrapper"
+    tiny: bool = False
+    limit: float = 0  # GiB that the whole device is left with
+    fraction: float = 0  # of the device, by set_per_process_memory_fraction
+    layers: int = 0
+    micro_batch: int = 0
+    sequence: int = 0
+
+
+@dataclass
+class Steps:
+    """Times the steps of a workload, and reads the statistics between them."""
+
+    steps: int
+    device: str
+    seconds: list[float] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)
+    driver: list[int] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
+    before: dict[str, int] = field(default_factory=dict)  # peaks before the steady state
+    started: float = 0
+
+    def begin(self) -> None:
+        """Let earlier work end first."""
+        synchronize(self.device)
+        self.started = time.perf_counter()
+
+    def end(self, loss: Tensor) -> None:
+        """Wait for the step to end; what follows is not timed."""
+        synchronize(self.device)
+        self.seconds.append(time.perf_counter() - self.started)
+        self.losses.append(float(loss.item()).hex())
+        self.reserved.append(memory_statistics(self.device).get("reserved_bytes.all.current", 0))
+        self.driver.append(driver_used(self.device))
+        self.hits.append(figure("hits"))
+        if len(self.seconds) == self.steps - self.steady and self.device == "cuda":
+            self.before = peaks(self.device)
+            cuda.reset_peak_memory_stats()
+
+    @property
+    def steady(self) -> int:
+        """How many steps count as steady."""
+        return max(1, self.steps // 3)
+
+
+def peaks(device: str) -> dict[str, int]:
+    now = memory_statistics(device)
+    return {name: now.get(f"{name}_bytes.all.peak", 0) for name in ("requested", "allocated", "reserved")}
+
+
+def measured(steps: Steps) -> dict[str, Any]:
+    """Say what the steps took; sizes in bytes."""
+    steady = peaks(steps.device)
+    whole = {name: max(size, steps.before.get(name, 0)) for name, size in steady.items()}
+    torch_own = memory_statistics(steps.device)
+    done = {
+        "seconds": [round(value, 5) for value in steps.seconds],
+        "first_step": steps.seconds[0],
+        "step": statistics.median(steps.seconds[-steps.steady :]),
+        "losses": steps.losses,
+        "whole": whole,
+        "steady": steady,
+        "reserved": steps.reserved,
+        "driver": steps.driver,
+        "hits_by_step": steps.hits,
+        "retries": torch_own.get("num_alloc_retries", 0),
+        "ooms": torch_own.get("num_ooms", 0),
+    }
+    return done | {name: figure(name) for name in ("hits", "misses", "arena", "plans", "waits", "reclaims")}
+
+
+def start(run: Run, device: str, rank: str) -> None:
+    """Everything that comes before the first allocation."""
+    if device == "cuda":
+        cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        cuda.mem_get_info()  # makes the context
+        if run.limit:
+            hold_all_but(run.limit)
+        if run.fraction:
+            cuda.set_per_process_memory_fraction(run.fraction)
+    settle()
+    choose(
+        run.allocator,
+        way=run.way,
+        device=device,
+        plan=ranked(run.plan, rank),
+        save=ranked(run.save, rank),
+    )
+
+
+def ranked(path: str, rank: str) -> str:
+    """Name the path for this rank: a.json is a.1.json for rank 1."""
+    if not path or rank == "0":
+        return path
+    return str(Path(path).with_suffix(f".{rank}{Path(path).suffix}"))
+
+
+def train(run: Run) -> None:
+    """Train, and write the result to `run.out`, with the error in it when there was one. Raises it again."""
+    rank = os.environ.get("RANK", "0")
+    device = device_of(run.tiny)
+    result: dict[str, Any] = {"run": asdict(run), "torch": torch.__version__, "rank": rank}
+    out = Path(ranked(run.out, rank))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    steps = Steps(run.steps, device)
+    try:
+        start(run, device, rank)
+        result["driver_before"] = driver_used(device)
+        setting = workloads.Setting(device, run.tiny, run.layers, run.micro_batch, run.sequence)
+        workloads.run(run.workload, setting, steps)
+    except Exception as error:
+        result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        result["text"] = str(error)
+        raise
+    finally:
+        if steps.seconds:
+            result |= measured(steps)
+        if run.allocator in ("online", "saved"):
+            result["stats"] = repr(stweaver().stats())
+            disable()
+        out.write_text(json.dumps(result, indent=1) + "\n")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def arguments() -> Run:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--workload", required=True, choices=workloads.NAMES)
+    parser.add_argument("--allocator", required=True, choices=ALLOCATORS)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--out", required=True, help="where to write the result")
+    parser.add_argument("--plan", default="", help="for saved: the plan")
+    parser.add_argument("--save", default="", help="for online: where to put the plan for the next run")
+    parser.add_argument("--way", default="wrapper", choices=("wrapper", "pluggable"))
+    parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
+    parser.add_argument("--limit", type=float, default=0, help="GiB to leave free on the device")
+    parser.add_argument("--fraction", type=float, default=0, help="of the device that PyTorch may use")
+    for name in ("layers", "micro-batch", "sequence"):
+        parser.add_argument(f"--{name}", type=int, default=0, help="instead of the workload's own")
+    return Run(**vars(parser.parse_args()))
+
+
+def main() -> None:
+    run = arguments()
+    train(run)
+    result = json.loads(Path(ranked(run.out, os.environ.get("RANK", "0"))).read_text())
+    print(
+        f"{run.workload} {run.allocator}: requested {gib(result['whole']['requested'])} GiB, "
+        f"reserved {gib(result['whole']['reserved'])} GiB (steady {gib(result['steady']['reserved'])}), "
+        f"step {1e3 * result['step']:.1f} ms, first {1e3 * result['first_step']:.0f} ms, "
+        f"{result['hits']} hits, {result['misses']} misses, last loss {result['losses'][-1]}"
+    )
+
+
+if __name__ == "__main__":
+    main()

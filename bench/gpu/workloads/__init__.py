@@ -1,0 +1,69 @@
+"""The training jobs that allocators are compared on.
+
+Sizes are those of real models; batches and micro-batches are such that a step takes less than about a
+second on one H200.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from workloads import clients, graphed, pipeline
+from workloads.layers import GPT2_XL, LLAMA_7B, QWEN_MOE, TINY, TINY_GPT, TINY_MOE, Place, Shape
+from workloads.pipeline import Job
+from workloads.watch import Watch, repeat
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a workload runs, and what differs from its usual sizes; 0: nothing."""
+
+    device: str
+    tiny: bool = False
+    layers: int = 0
+    micro_batch: int = 0
+    sequence: int = 0
+
+
+JOBS = {
+    "gpt2": Job(GPT2_XL, 48, stages=1, micro_batches=2, micro_batch=8, sequence=1024),
+    "llama": Job(LLAMA_7B, 8, micro_batches=6),
+    "llama_recompute": Job(LLAMA_7B, 8, micro_batches=8, recompute=True),
+    "llama_virtual": Job(LLAMA_7B, 8, micro_batches=8, chunks=4, recompute=True),
+    "llama_varying": Job(LLAMA_7B, 8, micro_batches=6, varying=True),
+    "moe": Job(QWEN_MOE, 6, micro_batches=4),
+    "moe_recompute": Job(QWEN_MOE, 6, micro_batches=8, recompute=True),
+    # 50 steps of these take a few seconds.
+    "gpt2_small": Job(GPT2_XL, 12, stages=1, micro_batches=2, micro_batch=4, sequence=512),
+    "moe_small": Job(QWEN_MOE, 2, micro_batches=4, sequence=1024),
+}
+SMALL_DENSE = Shape(hidden=1024, feed_forward=2816, heads=16, layers=12, vocabulary=32000)
+NAMES = (*JOBS, "graphed", "fsdp", "trainer")
+
+
+def tiny_job(job: Job) -> Job:
+    """Give the same job sizes that a CPU does in milliseconds."""
+    shape = TINY_MOE if job.shape.experts else TINY if job.shape.gated else TINY_GPT
+    return replace(job, shape=shape, layers=4, micro_batch=min(job.micro_batch, 2), sequence=64)
+
+
+def make(name: str, setting: Setting) -> Callable[[], Tensor]:
+    """Return a function that does one step of any workload but "trainer" and returns its loss."""
+    place = Place(setting.device)
+    if name == "graphed":
+        return graphed.make(TINY if setting.tiny else SMALL_DENSE, place, 2 if setting.tiny else 8, 512)
+    if name == "fsdp":
+        return clients.make_fsdp(setting.tiny, setting.device)
+    job = tiny_job(JOBS[name]) if setting.tiny else JOBS[name]
+    changes = {
+        key: value for key in ("layers", "micro_batch", "sequence") if (value := getattr(setting, key))
+    }
+    return pipeline.make(replace(job, **changes), place)
+
+
+def run(name: str, setting: Setting, watch: Watch) -> None:
+    """All steps of the workload `name`, one of NAMES."""
+    if name == "trainer":
+        clients.run_trainer(setting.tiny, setting.device, watch)
+    else:
+        repeat(make(name, setting), watch)
