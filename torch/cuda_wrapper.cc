@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -277,9 +278,11 @@ class Wrapper final : public Delegate {
   }
 
   static double total_memory(DeviceIndex device) {
-    cudaDeviceProp properties = {};
-    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    return static_cast<double>(properties.totalGlobalMem);
+    const c10::DeviceGuard guard(c10::Device(c10::kCUDA, device));
+    std::size_t free = 0;
+    std::size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<double>(total);
   }
 
   [[nodiscard]] bool delegates_wholly() const {

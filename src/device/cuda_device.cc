@@ -27,6 +27,7 @@ constexpr int kRdmaOfPages = 110;    // ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPOR
 
 constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING: cheaper, and the time is of no interest
 constexpr int kRecommended = 1;         // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+constexpr int kRelaxedCapture = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr Bytes kWord = sizeof(std::uint32_t);
 
 std::size_t length(Bytes size) {
@@ -87,6 +88,19 @@ class CudaDevice : public Device {
     CudaContext* popped = nullptr;
     driver_.ctx_pop_current(&popped);
     return result;
+  }
+
+  /// As within(), for calls that get or give back memory: they have no place in a CUDA graph, and must not
+  /// break the one that somebody is capturing.
+  template <typename Work>
+  CudaResult beside_graphs(const Work& work) const {
+    return within([&] {
+      int mode = kRelaxedCapture;
+      driver_.thread_exchange_stream_capture_mode(&mode);
+      const CudaResult result = work();
+      driver_.thread_exchange_stream_capture_mode(&mode);
+      return result;
+    });
   }
 
   /// Whether a driver call went well; if not, its failure is kept after the words that say which call it was.
@@ -153,7 +167,7 @@ std::byte* CudaDevice::allocate(Bytes size) {
     return nullptr;
   }
   std::byte* memory = nullptr;
-  const CudaResult result = within([&] { return driver_.mem_alloc(&memory, length(size)); });
+  const CudaResult result = beside_graphs([&] { return driver_.mem_alloc(&memory, length(size)); });
   if (!succeeded(result, "allocate(", size, ")")) return nullptr;
   book_.add_block({.begin = memory, .size = size});
   return memory;
@@ -162,7 +176,7 @@ std::byte* CudaDevice::allocate(Bytes size) {
 bool CudaDevice::free(std::byte* memory) {
   const Bytes size = book_.remove_block(memory);
   if (size == 0) return failure_.set("free(", memory, "): not what allocate() returned");
-  if (succeeded(within([&] { return driver_.mem_free(memory); }), "free(", memory, ")")) return true;
+  if (succeeded(beside_graphs([&] { return driver_.mem_free(memory); }), "free(", memory, ")")) return true;
   book_.add_block({.begin = memory, .size = size});
   return false;
 }
@@ -186,7 +200,7 @@ bool CudaDevice::release(std::byte* addresses, Bytes size) {
   if (const auto why = book_.remove_range(range); !why.empty()) {
     return failure_.set("release(", addresses, ", ", size, "): ", why);
   }
-  const CudaResult result = within([&] { return driver_.mem_address_free(addresses, length(size)); });
+  const CudaResult result = beside_graphs([&] { return driver_.mem_address_free(addresses, length(size)); });
   if (succeeded(result, "release(", addresses, ", ", size, ")")) return true;
   book_.add_range(range);
   return false;
@@ -243,7 +257,7 @@ bool CudaDevice::map(std::byte* at, Bytes size) {
   if (const auto why = book_.add_mapping(mapping); !why.empty()) {
     return failure_.set("map(", at, ", ", size, "): ", why);
   }
-  const CudaResult result = within([&] { return map_pages(at, length(size)); });
+  const CudaResult result = beside_graphs([&] { return map_pages(at, length(size)); });
   if (succeeded(result, "map(", at, ", ", size, ")")) return note_mapped(size);
   book_.remove_mapping(mapping);
   return false;
@@ -254,7 +268,7 @@ bool CudaDevice::unmap(std::byte* at, Bytes size) {
   if (const auto why = book_.remove_mapping(mapping); !why.empty()) {
     return failure_.set("unmap(", at, ", ", size, "): ", why);
   }
-  const CudaResult result = within([&] { return driver_.mem_unmap(at, length(size)); });
+  const CudaResult result = beside_graphs([&] { return driver_.mem_unmap(at, length(size)); });
   if (succeeded(result, "unmap(", at, ", ", size, ")")) return note_mapped(-size);
   book_.add_mapping(mapping);
   return false;

@@ -66,6 +66,7 @@ const char* find_functions(void* library, CudaDriver& driver) {
   symbols.find(driver.event_destroy, "cuEventDestroy_v2");
   symbols.find(driver.stream_wait_event, "cuStreamWaitEvent");
   symbols.find(driver.stream_synchronize, "cuStreamSynchronize");
+  symbols.find(driver.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
   symbols.find(driver.memset_d32_async, "cuMemsetD32Async");
   symbols.find(driver.memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2");
   symbols.find(driver.module_load_data, "cuModuleLoadData");

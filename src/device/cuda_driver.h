@@ -81,6 +81,7 @@ struct CudaDriver {
   CudaResult (*event_destroy)(CudaEvent* event);
   CudaResult (*stream_wait_event)(Stream stream, CudaEvent* event, unsigned flags);
   CudaResult (*stream_synchronize)(Stream stream);
+  CudaResult (*thread_exchange_stream_capture_mode)(int* mode);
   CudaResult (*memset_d32_async)(std::byte* at, unsigned value, std::size_t words, Stream stream);
   CudaResult (*memcpy_dtoh_async)(void* to, const std::byte* from, std::size_t size, Stream stream);
   CudaResult (*module_load_data)(CudaModule** module, const void* image);

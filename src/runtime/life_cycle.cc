@@ -42,13 +42,6 @@ std::function<Plan()> saved_in(const std::string& path) {
   return [path] { return read_plan(file_source(path), path); };
 }
 
-std::string in_gib(Bytes size) {
-  std::ostringstream out;
-  out.precision(2);
-  out << std::fixed << to_gib(size) << " GiB";
-  return out.str();
-}
-
 }  // namespace
 
 std::string_view name_of(Stage stage) {

@@ -49,9 +49,11 @@ struct BlockMeters {
   }
 };
 
-/// PyTorch's pools are for blocks up to kSmallSize and above (c10/cuda/CUDACachingAllocator.cpp).
-enum class SizeClass : std::uint8_t { kAll, kSmall, kLarge };
+/// Larger requests go to PyTorch's large pool (c10/core/AllocatorConfig.h).
 inline constexpr Bytes kSmallSize = kMiB;
+
+/// By pool.
+enum class SizeClass : std::uint8_t { kAll, kSmall, kLarge };
 
 struct Meters {
   using Kinds = std::array<BlockMeters, 3>;  ///< by SizeClass

@@ -1,6 +1,7 @@
 #include "runtime/runtime_allocator.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace stweaver {
@@ -467,6 +468,51 @@ RuntimeStatistics RuntimeAllocator::statistics() const {
   return all;
 }
 
+Bytes RuntimeAllocator::size_in_arena(const void* memory) {
+  const std::scoped_lock lock(mutex_);
+  const Block* const block = blocks_.find(number_of(memory));
+  return block != nullptr && block->source != Source::kFallback ? block->size : 0;
+}
+
+bool RuntimeAllocator::owns(const void* memory) {
+  const std::scoped_lock lock(mutex_);
+  return arena_.contains(number_of(memory)) || blocks_.find(number_of(memory)) != nullptr;
+}
+
+Meters RuntimeAllocator::meters() const {
+  const std::scoped_lock lock(mutex_);
+  return meters_;
+}
+
+void RuntimeAllocator::reset_peaks() {
+  const std::scoped_lock lock(mutex_);
+  meters_.reset_peaks(statistics_.reserved());
+}
+
+void RuntimeAllocator::reset_accumulated() {
+  const std::scoped_lock lock(mutex_);
+  meters_.reset_accumulated();
+}
+
+void RuntimeAllocator::for_each_in_arena(
+    const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const {
+  std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> found;
+  {
+    const std::scoped_lock lock(mutex_);
+    blocks_.for_each([&](const Block& block) {
+      if (block.source == Source::kFallback) return;
+      found.emplace_back(block.address, block.size, order_.stream_of(block.lane));
+    });
+  }
+  std::sort(found.begin(), found.end());
+  for (const auto& [address, size, stream] : found) visit(address, size, stream);
+}
+
+std::vector<std::pair<std::uintptr_t, Bytes>> RuntimeAllocator::extents() const {
+  const std::scoped_lock lock(mutex_);
+  return arena_.extents();
+}
+
 void RuntimeAllocator::note_fallback(Bytes reserved) {
   statistics_.fallback_reserved = reserved;
   note_reserved();
@@ -479,6 +525,7 @@ void RuntimeAllocator::note_reserved() {
     peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
     peaks->fallback_reserved = std::max(peaks->fallback_reserved, statistics_.fallback_reserved);
   }
+  meters_.reserved_peak = std::max(meters_.reserved_peak, statistics_.reserved());
   if (recorder_ && statistics_.reserved() != before) recorder_->reserve(statistics_.reserved());
 }
 
@@ -490,6 +537,8 @@ void RuntimeAllocator::count_living(const Block& block, int sign) {
   if (block.source == Source::kPlanned) statistics_.planned += size;
   if (block.source == Source::kReused) statistics_.reused += size;
   if (block.source == Source::kFallback) statistics_.fallback += size;
+  const bool in_arena = block.source != Source::kFallback;
+  meters_.count(block.size, in_arena ? block.room : align_up(block.size, kAlignment), in_arena, sign > 0);
   if (sign < 0) return;
   statistics_.allocated += block.room;
   for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks})

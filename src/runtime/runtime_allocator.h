@@ -3,14 +3,17 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/arena.h"
 #include "runtime/block_table.h"
 #include "runtime/matcher.h"
+#include "runtime/meters.h"
 #include "runtime/recorder.h"
 #include "runtime/statistics.h"
 #include "runtime/stream_order.h"
@@ -77,6 +80,20 @@ class RuntimeAllocator {
 
   [[nodiscard]] bool follows_plan() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
+
+  /// Whether `memory` was allocated here and lives, or lies in the arena.
+  [[nodiscard]] bool owns(const void* memory);
+  /// Bytes asked for by the living block of the arena that begins at `memory`; 0 when none does.
+  [[nodiscard]] Bytes size_in_arena(const void* memory);
+
+  [[nodiscard]] Meters meters() const;
+  void reset_peaks();        ///< of meters()
+  void reset_accumulated();  ///< of meters()
+
+  /// Calls visit(address, size, stream) for each living block in the arena, by address.
+  void for_each_in_arena(const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const;
+  /// Where memory is behind the arena: [first byte, size in bytes), by address.
+  [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
 
  private:
   /// A freed block that other streams may still use.
@@ -161,6 +178,7 @@ class RuntimeAllocator {
   std::vector<Waiting> waiting_;  ///< in order of their frees
   std::shared_ptr<Recorder> recorder_;
   RuntimeStatistics statistics_;
+  Meters meters_;
 };
 
 }  // namespace stweaver

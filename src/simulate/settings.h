@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "base/base.h"
+#include "runtime/meters.h"  // kSmallSize
 
 namespace stweaver {
 
 // c10/core/AllocatorConfig.h
 inline constexpr Bytes kMinBlockSize = 512;         ///< every block is a multiple of this
-inline constexpr Bytes kSmallSize = 1 * kMiB;       ///< larger requests go to the large pool
 inline constexpr Bytes kSmallBuffer = 2 * kMiB;     ///< a segment (or page) of the small pool
 inline constexpr Bytes kMinLargeAlloc = 10 * kMiB;  ///< from here on a request gets a segment of its own size
 inline constexpr Bytes kRoundLarge = 2 * kMiB;      ///< ... rounded up to this
