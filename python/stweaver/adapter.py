@@ -1,0 +1,208 @@
+"""The adapters: built on this machine when first used, since they include PyTorch's headers, and kept.
+
+Only the C++ compiler is needed: no headers of Python, no build system.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stweaver import layout, pytorch, variables
+from stweaver.error import Error
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an adapter is built from."""
+
+    source: str
+    libraries: tuple[str, ...]  # of PyTorch
+    needs_cuda: bool
+
+
+RECIPES = {
+    "cuda": Recipe("cuda_wrapper.cc", ("c10", "c10_cuda"), needs_cuda=True),
+    "cpu": Recipe("cpu_adapter.cc", ("c10",), needs_cuda=False),
+}
+
+
+def build(kind: str) -> Path:
+    """Find the adapter for "cuda" or "cpu" devices, from the cache or built now; Error when none can be."""
+    recipe = RECIPES[kind]
+    torch = pytorch.find()
+    command = _command(recipe, torch, find_compiler())
+    folder = cache_folder()
+    target = folder / f"{Path(recipe.source).stem}-torch{torch.version}-{_key(command, torch)}.so"
+    if target.is_file():
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(target.with_suffix(".lock")):  # the ranks of a job all start at once
+            if not target.is_file():
+                _say(f"building the {kind} adapter for PyTorch {torch.version}: once, less than a minute")
+                _compile(command, target)
+    except OSError as error:
+        raise Error(
+            f"cannot write to {folder}: {error.strerror}; let {variables.CACHE.full_name} name another folder"
+        ) from None
+    return target
+
+
+def is_built(kind: str) -> bool:
+    """Whether build() would find the adapter in the cache."""
+    recipe = RECIPES[kind]
+    torch = pytorch.find()
+    key = _key(_command(recipe, torch, find_compiler()), torch)
+    return any(cache_folder().glob(f"{Path(recipe.source).stem}-*-{key}.so"))
+
+
+def cache_folder() -> Path:
+    """Name the folder that holds what was built."""
+    if variables.CACHE.value:
+        return Path(variables.CACHE.value).expanduser()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path("~/.cache").expanduser()) / "stweaver"
+
+
+# ---- the compiler ----
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler; `words` is the command, perhaps with options."""
+
+    words: tuple[str, ...]
+    version: str
+
+
+def find_compiler() -> Compiler:
+    """Find the compiler of $CXX, else the first of c++, g++ and clang++; Error when there is none."""
+    wanted = os.environ.get("CXX")
+    for candidate in [wanted] if wanted else ["c++", "g++", "clang++"]:
+        words = shlex.split(candidate)
+        if words and shutil.which(words[0]):
+            answer = subprocess.run(
+                [*words, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+            )
+            if answer.returncode == 0:
+                return Compiler(tuple(words), (answer.stdout.splitlines() or ["?"])[0])
+    missing = f"$CXX, {wanted}, is no C++ compiler" if wanted else "no C++ compiler on the PATH"
+    raise Error(f"{missing}; install g++ 12 or later, or use enable(way='pluggable'), which builds nothing")
+
+
+def find_cuda_headers(torch: pytorch.Build) -> Path:
+    """Find the headers of the CUDA run time that PyTorch was built for; Error when there are none."""
+    wheels = torch.folder.parent / "nvidia"
+    named = [
+        Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)
+    ]
+    compiler = shutil.which("nvcc")
+    guessed = [Path(compiler).resolve().parent.parent / "include"] if compiler else []
+    major = (torch.cuda or "").partition(".")[0]
+    for folder in [
+        *named,
+        wheels / f"cu{major}" / "include",
+        wheels / "cuda_runtime" / "include",
+        *guessed,
+        Path("/usr/local/cuda/include"),
+        Path(f"/usr/local/cuda-{torch.cuda}/include"),
+    ]:
+        if _cuda_major(folder) == major:
+            return folder
+    raise Error(
+        f"no headers of the CUDA {torch.cuda} run time here; install them (pip install nvidia-cuda-runtime"
+        f"{'' if major >= '13' else '-cu' + major}) or let CUDA_HOME name the toolkit"
+    )
+
+
+def _cuda_major(folder: Path) -> str | None:
+    try:
+        text = (folder / "cuda_runtime_api.h").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"^#define\s+CUDART_VERSION\s+(\d+)", text, re.MULTILINE)
+    return str(int(found[1]) // 1000) if found else None  # 13020 is 13.2
+
+
+# ---- building ----
+
+
+def _command(recipe: Recipe, torch: pytorch.Build, compiler: Compiler) -> list[str]:
+    """Everything but the name of the output."""
+    if recipe.needs_cuda and torch.cuda is None:
+        raise Error(f"PyTorch {torch.version} in {torch.folder} is not built for CUDA; use device='cpu'")
+    parts = layout.find()
+    library = layout.find_library()
+    system = [torch.includes, torch.includes / "torch" / "csrc" / "api" / "include"]
+    if recipe.needs_cuda:
+        system.append(find_cuda_headers(torch))
+    return [
+        *compiler.words,
+        *("-std=c++20", "-O2", "-fPIC", "-shared"),
+        f"-I{parts.adapters}",
+        f"-I{parts.headers}",
+        *(f"-isystem{folder}" for folder in system),
+        str(parts.adapters / recipe.source),
+        f"-L{torch.libraries}",
+        *(f"-l{name}" for name in recipe.libraries),
+        str(library),
+        *(f"-Wl,-rpath,{folder}" for folder in (library.parent, torch.libraries)),
+    ]
+
+
+def _key(command: list[str], torch: pytorch.Build) -> str:
+    """Digest everything that the adapter is made from."""
+    parts = layout.find()
+    digest = hashlib.sha256()
+    for word in [*command, find_compiler().version, torch.version, torch.git_version]:
+        digest.update(word.encode() + b"\0")
+    sources = [*parts.adapters.glob("*.h"), *parts.adapters.glob("*.cc"), *parts.headers.glob("*/*.h")]
+    for path in [*sorted(sources), layout.find_library()]:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _compile(command: list[str], target: Path) -> None:
+    """Build beside the target and rename: whoever finds the target finds all of it."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".so", delete=False) as file:
+        beside = Path(file.name)
+    try:
+        run = subprocess.run(
+            [*command, "-o", str(beside)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        if run.returncode != 0:
+            log = target.with_suffix(".log")
+            log.write_text(shlex.join(command) + "\n" + run.stderr)
+            raise Error(f"{command[0]} failed: {_first_error(run.stderr)}; all it said is in {log}")
+        beside.chmod(0o755)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _first_error(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "it said nothing")
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Let one process in at a time. Where a file system has no locks all go in, and the last rename wins."""
+    with path.open("w") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _say(line: str) -> None:
+    print(f"stweaver: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,122 @@
+"""Which job this process is, and the names of its files: a plan is found again only by the same job."""
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stweaver import gpu
+from stweaver.version import __version__
+
+# The first of each that is set says it: torchrun, Slurm, Open MPI, MPICH.
+_RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# What else of the environment changes what a job asks for.
+_RELEVANT = (
+    "LOCAL_WORLD_SIZE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUBLASLT_WORKSPACE_SIZE",
+    "TORCH_NCCL_AVOID_RECORD_STREAMS",
+)
+# Larger files among the arguments are data, not settings.
+_MOST_BYTES = 1 << 20
+_LAUNCHERS = {
+    *("torchrun", "accelerate", "deepspeed"),
+    *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """`facts` are what the fingerprint is made of."""
+
+    name: str
+    rank: int | None
+    facts: Mapping[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for two runs only if all facts are."""
+        return hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def plan_path(self, folder: Path) -> Path:
+        """Where the plan of this job and rank is kept; "{device}" in it stands for the device's number."""
+        rank = "" if self.rank is None else f"-rank{self.rank}"
+        return folder / f"{self.name}{rank}-{self.fingerprint}-device{{device}}.plan"
+
+    def trace_path(self, path: Path) -> Path:
+        """One for each rank: job.trace becomes job-rank0.trace."""
+        return path if self.rank is None else path.with_name(f"{path.stem}-rank{self.rank}{path.suffix}")
+
+
+def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:
+    """Describe this process. `command` is its command line without the interpreter; None: as it is."""
+    command = sys.orig_argv[1:] if command is None else command
+    facts = {
+        "command": list(command),
+        "files": {word: digest for word in command if (digest := _digest(word))},
+        "world_size": _first(_WORLD_SIZE),
+        "rank": _first(_RANK),
+        "environment": {name: os.environ[name] for name in _RELEVANT if name in os.environ},
+        "torch": torch_version,
+        "stweaver": __version__,
+        "devices": _devices() if kind == "cuda" else ["cpu"],
+    }
+    return Job(_name(command), rank(), facts)
+
+
+def rank() -> int | None:
+    """Return the rank of this process; None when the job is just this one."""
+    return _first(_RANK) if (_first(_WORLD_SIZE) or 1) > 1 else None
+
+
+def is_launcher() -> bool:
+    """Whether this process only starts others that train: torchrun and its kind."""
+    command = sys.orig_argv[1:]
+    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
+    return module in _LAUNCHERS or Path(sys.argv[0]).name in _LAUNCHERS
+
+
+def is_helper() -> bool:
+    """Whether multiprocessing started this process: whose part of the job it does is not known."""
+    return "--multiprocessing-fork" in sys.orig_argv or any(
+        "multiprocessing." in word for word in sys.orig_argv
+    )
+
+
+def _first(names: Sequence[str]) -> int | None:
+    values = (os.environ.get(name, "") for name in names)
+    return next((int(value) for value in values if value.isdecimal()), None)
+
+
+def _devices() -> list[Any]:
+    """Each kind of GPU once: which of several equal ones a job runs on does not matter."""
+    kinds = sorted(set(gpu.find()))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if len(kinds) > 1 or visible.startswith("MIG"):
+        return [*kinds, visible]
+    return [*kinds]
+
+
+def _digest(word: str) -> str | None:
+    """Of the file that an argument names, by itself or behind a "=": the script, its settings."""
+    for name in (word, word.partition("=")[2]):
+        try:
+            if name and Path(name).is_file() and Path(name).stat().st_size <= _MOST_BYTES:
+                return hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        except (OSError, ValueError):  # no file of ours, or no name of a file at all
+            pass
+    return None
+
+
+def _name(command: Sequence[str]) -> str:
+    """Make a word for people, from the script or module."""
+    script = next((word for word in command if word.endswith(".py")), None)
+    if script is None and "-m" in command[:-1]:
+        script = command[command.index("-m") + 1].rpartition(".")[2]
+    return re.sub(r"[^\w.-]", "_", Path(script or "job").stem) or "job"

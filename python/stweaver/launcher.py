@@ -1,0 +1,70 @@
+"""`stweaver run -- COMMAND`: the command as it is, with STWeaver in each of its processes that train."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from stweaver import variables
+from stweaver.error import Error
+
+SITE = Path(__file__).resolve().parent / "site"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stweaver run",
+        usage="stweaver run [OPTIONS] -- COMMAND [ARGUMENT ...]",
+        description="Runs a training script under STWeaver, also under torchrun: a plan for each rank. "
+        "A run without a plan records, plans and follows by itself, and keeps a plan for the next run.",
+        epilog="Example: stweaver run -- torchrun --nproc-per-node 8 train.py",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--plans", metavar="DIR", default=".stweaver", help="keep plans here (default .stweaver)"
+    )
+    parser.add_argument("--no-plan", action="store_true", help="neither use a saved plan nor keep one")
+    parser.add_argument("--record", metavar="FILE", help="also record the job's first steps into this file")
+    parser.add_argument(
+        "--device", choices=("cuda", "cpu"), help="whose memory (default: cuda where there is a GPU)"
+    )
+    loudness = parser.add_mutually_exclusive_group()
+    loudness.add_argument("--verbose", action="store_true", help="a line for each transition")
+    loudness.add_argument("--quiet", action="store_true", help="not even the line at exit")
+    return parser
+
+
+def environment(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return what `stweaver run` sets and which command it runs; SystemExit for bad usage."""
+    arguments = list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser, command = _parser(), arguments[end + 1 :]
+    options = parser.parse_args(arguments[:end])
+    if not command:
+        parser.error("name the command after --, as in: stweaver run -- python train.py")
+    settings = {variables.RUN: "1"}
+    if options.no_plan:
+        settings[variables.PLANS] = ""
+    else:
+        settings[variables.PLANS] = str(Path(options.plans).absolute())
+    if options.record:
+        settings[variables.RECORD] = str(Path(options.record).absolute())
+    if options.device:
+        settings[variables.DEVICE] = options.device
+    if options.verbose or options.quiet:
+        settings[variables.VERBOSE] = "1" if options.verbose else "0"
+    path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
+    return {variable.full_name: value for variable, value in settings.items()} | {"PYTHONPATH": path}, command
+
+
+def run(arguments: Sequence[str]) -> NoReturn:
+    """Become the command; Error when it cannot be started."""
+    settings, command = environment(arguments)
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, {**os.environ, **settings})
+    except OSError as error:
+        hint = f"; write: stweaver run -- python {command[0]}" if command[0].endswith(".py") else ""
+        raise Error(f"cannot run {command[0]}: {error.strerror}{hint}") from None

@@ -1,0 +1,104 @@
+"""libstweaver.so: the C functions of torch/control.h and torch/adapter.h, by ctypes."""
+
+import ctypes
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stweaver.error import Error
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Error(f"cannot load {path}: {error}; build it again on this machine") from None
+
+
+def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401  (ctypes)
+    try:
+        function = getattr(library, name)
+    except AttributeError:
+        raise Error(f"{library._name} lacks {name}: it is of another version; build it again") from None
+    function.restype = result
+    function.argtypes = arguments
+    return function
+
+
+def _raise(line: bytes | None) -> None:
+    """Raise the line that a C function answered; None means that all went well."""
+    if line is not None:
+        raise Error(line.decode(errors="replace"))
+
+
+class Library:
+    """The core. Calls let other Python threads run."""
+
+    def __init__(self, path: Path) -> None:
+        """Load it; Error when the loader cannot."""
+        library = _open(path)
+        text, handle = ctypes.c_char_p, ctypes.c_void_p
+        self.path = path
+        self._version = _function(library, "stweaver_version", text)
+        self._start = _function(library, "stweaver_start", text, handle, text)
+        self._stop = _function(library, "stweaver_stop", None, handle)
+        self._begin_step = _function(library, "stweaver_begin_step", None, handle)
+        self._statistics = _function(library, "stweaver_statistics", handle, handle)
+        self._release = _function(library, "stweaver_release", None, handle)
+        self._plan = _function(library, "stweaver_plan", text, text, text, ctypes.c_int)
+
+    @property
+    def version(self) -> str:
+        """The version that it was built from."""
+        version: bytes = self._version()
+        return version.decode()
+
+    def start(self, session: int, options: Mapping[str, str]) -> None:
+        """Begin a session with the options of control.h; Error when it refuses them."""
+        for name, value in options.items():
+            if "\n" in value:
+                raise Error(f"{name}: a name cannot have a line break in it: {value!r}")
+        _raise(self._start(session, "".join(f"{n}={v}\n" for n, v in options.items()).encode()))
+
+    def stop(self, session: int) -> None:
+        """End a session; waits for a planner at work."""
+        self._stop(session)
+
+    def begin_step(self, session: int) -> None:
+        """Tell that a step has ended."""
+        self._begin_step(session)
+
+    def statistics(self, session: int) -> dict[str, Any]:
+        """Everything the session knows of itself."""
+        address = self._statistics(session)
+        try:
+            answer: dict[str, Any] = json.loads(ctypes.string_at(address))
+            return answer
+        finally:
+            self._release(address)
+
+    def plan(self, trace: Path, plan: Path, threads: int) -> None:
+        """Plan the whole job in an uncompressed trace; 0 threads: all cores. Error when it cannot be."""
+        _raise(self._plan(bytes(trace), bytes(plan), threads))
+
+
+class Adapter:
+    """A library that puts a session between PyTorch and the devices."""
+
+    def __init__(self, path: Path, library: Library) -> None:
+        """Load it. It needs `library`, which is loaded, so its own loader finds that one."""
+        adapter = _open(path)
+        self.path = path
+        self.library = library
+        self._install = _function(adapter, "stweaver_adapter_install", ctypes.c_char_p)
+        self._remove = _function(adapter, "stweaver_adapter_remove", ctypes.c_char_p)
+        self.session: int = _function(adapter, "stweaver_adapter_session", ctypes.c_void_p)()
+
+    def install(self) -> None:
+        """Put it in PyTorch's way; Error when that cannot be."""
+        _raise(self._install())
+
+    def remove(self) -> None:
+        """Take it out again; Error when that cannot be."""
+        _raise(self._remove())

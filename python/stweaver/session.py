@@ -1,0 +1,228 @@
+"""Switching STWeaver on and off in this process."""
+
+import atexit
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stweaver import adapter, layout, pluggable, pytorch, statistics, variables
+from stweaver.error import Error
+from stweaver.library import Adapter, Library
+from stweaver.steps import StepWatch
+from stweaver.version import __version__
+
+PathLike = str | os.PathLike[str]
+WAYS = ("wrapper", "pluggable")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A session of this process; `watch` is None when it has ended."""
+
+    adapter: Adapter
+    kind: str
+    way: str
+    watch: StepWatch | None
+
+    @property
+    def library(self) -> Library:
+        """The core."""
+        return self.adapter.library
+
+
+_latest: Running | None = None  # a process has one allocator, so one of these
+
+
+def enable(
+    device: str | None = None,
+    way: str | None = None,
+    plan: PathLike | None = None,
+    save: PathLike | None = None,
+    trace: PathLike | None = None,
+    record_steps: int | None = None,
+    verbose: bool | None = None,
+) -> None:
+    """Record a few steps of the job, plan them in the background, and follow the plan.
+
+    Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless an
+    argument asks for something: then the session begins anew with these arguments.
+
+    Args:
+        device: "cuda" or "cpu"; None: $STWEAVER_DEVICE, else "cuda" where PyTorch sees a GPU.
+        way: "wrapper", built on this machine when first used, or "pluggable", which needs no building, but
+            must come before CUDA is used and stays to the end; None: $STWEAVER_WAY, else "wrapper".
+        plan: follow this plan from the first request on.
+        save: keep a plan for the whole job here, for its next run.
+        trace: record the job's first steps into this file.
+        record_steps: whole steps to record before planning; None: 2.
+        verbose: a line on standard error for each transition; None: $STWEAVER_VERBOSE is 1.
+
+    In paths "{device}" stands for the device's number. Where a process sees several devices and a path to
+    write has no "{device}", it is put before the suffix: job.trace becomes job-device0.trace.
+
+    Raises:
+        Error: something is missing or does not fit; one line says what, and what to do. The job can go on.
+    """
+    asked = any(argument is not None for argument in (device, way, plan, save, trace, record_steps, verbose))
+    if is_enabled() and not asked:
+        return
+    kind = pytorch.device_kind(device or variables.DEVICE.value)
+    options = {
+        "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
+    }
+    if plan is not None:
+        options["plan"] = str(_to_read(plan))
+    if save is not None:
+        options["save"] = _to_write(save, kind)
+    if trace is not None:
+        options["trace"] = _to_write(trace, kind)
+    if record_steps is not None:
+        options["record_steps"] = str(record_steps)
+    if variables.VERBOSE.value == "1" if verbose is None else verbose:
+        options["verbose"] = "1"
+    _start(kind, way or variables.WAY.value or "wrapper", options)
+
+
+def disable() -> None:
+    """Plan, follow and record no more: PyTorch's own allocator serves again. Tensors stay where they are.
+
+    Raises:
+        Error: the allocator cannot be taken out, as when another one was put before it.
+    """
+    if _latest is None or _latest.watch is None:
+        return
+    running = _latest
+    end()
+    running.adapter.remove()
+
+
+def record(path: PathLike, device: str | None = None) -> None:
+    """Only record the job into the file `path`, until disable() or its end. Errors as of enable()."""
+    kind = pytorch.device_kind(device or variables.DEVICE.value)
+    _start(kind, variables.WAY.value or "wrapper", {"follow": "0", "trace": _to_write(path, kind)})
+
+
+def install(plan: PathLike, device: str | None = None) -> None:
+    """Follow the plan in the file `plan` from now on: enable() with that plan."""
+    enable(device=device, plan=plan)
+
+
+def mark_step() -> None:
+    """Say that a training step has ended, where no optimizer of PyTorch says it or not the right one does.
+
+    From the first call on optimizers are ignored. Does nothing when not enabled.
+    """
+    if _latest is not None and _latest.watch is not None:
+        _latest.watch.mark()
+
+
+def is_enabled() -> bool:
+    """Whether a session runs in this process."""
+    return _latest is not None and _latest.watch is not None
+
+
+def stats() -> statistics.Stats:
+    """Tell what was served, from where, and what is reserved; also after disable().
+
+    Raises:
+        Error: nothing was enabled in this process.
+    """
+    if _latest is None:
+        raise Error("STWeaver is not enabled in this process; call stweaver.enable() first")
+    return statistics.parse(_latest.library.statistics(_latest.adapter.session))
+
+
+def report() -> str:
+    """Write stats() as a few lines to read, sizes in GiB."""
+    return str(stats())
+
+
+def end() -> None:
+    """End the session, and finish its files; what it put into PyTorch's way stays there, idle."""
+    global _latest
+    if _latest is None or _latest.watch is None:
+        return
+    _latest.watch.detach()
+    _latest.library.stop(_latest.adapter.session)
+    _latest = replace(_latest, watch=None)
+
+
+# ---- underneath ----
+
+
+def open_library() -> Library:
+    """Load the core; Error when it is missing or of another version."""
+    library = Library(layout.find_library())
+    if library.version != __version__:
+        raise Error(
+            f"{library.path} is of version {library.version}, this package of {__version__}; build it again"
+        )
+    return library
+
+
+def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
+    global _latest
+    if way not in WAYS:
+        raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
+    if is_enabled() and _latest is not None and (_latest.kind, _latest.way) != (kind, way):
+        disable()
+    end()
+    library = open_library()
+    opened = (
+        pluggable.open_adapter(kind, library) if way == "pluggable" else Adapter(adapter.build(kind), library)
+    )
+    library.start(opened.session, options)
+    watch = StepWatch(
+        boundary=lambda: library.begin_step(opened.session),
+        before_first=_nothing if "plan" in options else _release_cache,
+    )
+    try:
+        opened.install()
+        watch.attach()
+    except Error:
+        library.stop(opened.session)
+        raise
+    _latest = Running(opened, kind, way, watch)
+
+
+def _release_cache() -> None:
+    """Give memory of the first forward and backward back before the optimizer makes its states.
+
+    States live as long as the job: those that lie among freed activations would keep whole segments reserved
+    beside the arena.
+    """
+    torch = pytorch.load()
+    if _latest is not None and _latest.kind == "cuda" and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _to_read(path: PathLike) -> Path:
+    """Error when there is no such file; one for each device cannot be known yet."""
+    path = Path(path).absolute()
+    if "{device}" not in path.name and not path.is_file():
+        raise Error(f"no such plan: {path}; make one: stweaver plan TRACE -o {path.name}")
+    return path
+
+
+def _to_write(path: PathLike, kind: str) -> str:
+    path = Path(path).absolute()
+    if not path.parent.is_dir():
+        raise Error(f"no such folder: {path.parent}; make it first")
+    if "{device}" not in path.name and pytorch.device_count(kind) > 1:
+        path = path.with_name(f"{path.stem}-device{{device}}{path.suffix}")
+    return str(path)
+
+
+def _forget() -> None:
+    """In a forked child nothing runs: the adapter itself stands aside there."""
+    global _latest
+    _latest = None
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(end)

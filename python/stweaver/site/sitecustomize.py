@@ -1,0 +1,91 @@
+"""Python runs this before the script, in every process of a job that `stweaver run` has started.
+
+It lets the sitecustomize that it hides run too, and waits for torch: STWeaver is loaded only then. Nothing
+that goes wrong here may reach the job.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_PACKAGE = os.path.dirname(_HERE)
+
+
+class _Finder:
+    """Enables STWeaver once torch is imported."""
+
+    def find_spec(self, name: str, *_: object) -> "ModuleSpec | None":
+        if name != "torch" or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            _call_after(spec.loader, _start)
+        return spec
+
+
+def _call_after(loader: "Any", work: "Callable[[], None]") -> None:  # noqa: ANN401  (loaders are of many kinds)
+    """Let `work` follow the execution of the loader's module. The loader stays: others look at it."""
+    execute = loader.exec_module
+
+    def execute_and_work(module: "ModuleType") -> None:
+        del loader.exec_module
+        execute(module)
+        work()
+
+    try:
+        loader.exec_module = execute_and_work
+    except AttributeError:
+        _say(f"torch is loaded by a {type(loader).__name__}, which cannot be watched")
+
+
+def _start() -> None:
+    try:
+        _load_package()
+        importlib.import_module("stweaver.autostart").start()
+    except Exception as error:
+        _say(f"{type(error).__name__}: {error}")
+
+
+def _load_package() -> None:
+    """Load the very package that this file belongs to, even if the job's Python has none or another."""
+    if "stweaver" in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "stweaver", os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package in {_PACKAGE}")
+    sys.modules["stweaver"] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(sys.modules["stweaver"])
+    except BaseException:
+        del sys.modules["stweaver"]
+        raise
+
+
+def _chain() -> None:
+    """Run the sitecustomize that would have run without us, under its own name."""
+    sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder) != _HERE]
+    spec = PathFinder.find_spec("sitecustomize")
+    if spec is not None and spec.loader is not None:
+        sys.modules["sitecustomize"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["sitecustomize"])
+
+
+def _say(line: str) -> None:
+    print(f"stweaver: not enabled: {line} (the job runs on plain PyTorch)", file=sys.stderr)
+
+
+if os.environ.get("STWEAVER_RUN") == "1":
+    sys.meta_path.insert(0, _Finder())
+_chain()

@@ -1,0 +1,183 @@
+"""What a session knows of itself, as typed values. Sizes are bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+GIB = 1 << 30
+
+
+def _share(part: int, whole: int) -> float:
+    """Divide; of nothing everything."""
+    return part / whole if whole > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """Requests, by who served them."""
+
+    planned: int  # hits at the place that the plan has for them
+    reused: int  # other hits in the arena
+    hits: int
+    misses: int  # served by PyTorch's own allocator
+    missed: Mapping[str, int]  # misses by reason
+
+    @property
+    def share(self) -> float:
+        """Hits of all requests, 0 to 1."""
+        return _share(self.hits, self.hits + self.misses)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The most at one time."""
+
+    requested: int  # what the job asked for, before any rounding
+    reserved: int  # what was taken from the device: arena and PyTorch's own reserve
+    fallback_reserved: int  # the latter alone
+
+    @property
+    def efficiency(self) -> float:
+        """Peak requested / peak reserved."""
+        return _share(self.requested, self.reserved)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step alone."""
+
+    served: Served
+    peaks: Peaks
+
+
+@dataclass(frozen=True)
+class DeviceStats:
+    """One device, since the session first served it."""
+
+    device: int
+    stage: str  # "recording", "planning", "watching" or "off"
+    follows_plan: bool
+    served: Served
+    peaks: Peaks
+    step: Step  # the one that runs
+    last_step: Step
+    requested: int  # now, as all from here on
+    reserved: int
+    arena: int
+    fallback_reserved: int
+    planned: int  # bytes in use
+    reused: int
+    fallback: int
+    blocks: int
+    steps: int
+    plans: int  # adopted
+    waits: int  # for another stream
+    reclaims: int
+    ooms: int
+
+    @property
+    def saved(self) -> int:
+        """Bytes that the last step left to others, of what the job has reserved at its worst."""
+        return max(0, self.peaks.reserved - self.last_step.peaks.reserved) if self.follows_plan else 0
+
+    def __str__(self) -> str:
+        """Write two lines to read."""
+        last = self.last_step
+        return (
+            f"device {self.device}: {_peaks(self.peaks)}; "
+            f"{self.served.hits} hits, {self.served.misses} misses in {self.steps} steps; "
+            f"{'follows a plan' if self.follows_plan else 'no plan'}, {self.stage}\n"
+            f"  last step: {_peaks(last.peaks)}; {last.served.hits} hits, {last.served.misses} misses; "
+            f"{self.saved / GIB:.2f} GiB saved"
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """All devices of the process; the properties are their sums."""
+
+    devices: tuple[DeviceStats, ...]
+    log: tuple[str, ...]  # the latest transitions, oldest first
+
+    @property
+    def hits(self) -> int:
+        """Requests served in the arena."""
+        return sum(device.served.hits for device in self.devices)
+
+    @property
+    def misses(self) -> int:
+        """Requests served by PyTorch's own allocator."""
+        return sum(device.served.misses for device in self.devices)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from the devices, now."""
+        return sum(device.reserved for device in self.devices)
+
+    @property
+    def peak_requested(self) -> int:
+        """The most bytes that were asked for at one time, of each device."""
+        return sum(device.peaks.requested for device in self.devices)
+
+    @property
+    def peak_reserved(self) -> int:
+        """The most bytes that were taken at one time, of each device."""
+        return sum(device.peaks.reserved for device in self.devices)
+
+    @property
+    def efficiency(self) -> float:
+        """Peak requested / peak reserved, of the job from its first request on; 1 before that."""
+        return _share(self.peak_requested, self.peak_reserved)
+
+    @property
+    def saved(self) -> int:
+        """Bytes that the last step left to others, of what the job has reserved at its worst."""
+        return sum(device.saved for device in self.devices)
+
+    def __str__(self) -> str:
+        """Write a few lines to read."""
+        return "\n".join(map(str, self.devices)) or "nothing has been allocated yet"
+
+
+def _peaks(peaks: Peaks) -> str:
+    return (
+        f"{peaks.requested / GIB:.2f} GiB requested, {peaks.reserved / GIB:.2f} GiB reserved "
+        f"({100 * peaks.efficiency:.2f} %)"
+    )
+
+
+def parse(document: Mapping[str, Any]) -> Stats:
+    """Read what stweaver_statistics() (torch/control.h) answers."""
+    devices = tuple(_device(device) for device in document.get("devices", []))
+    return Stats(devices, tuple(document.get("log", [])))
+
+
+def _device(fields: Mapping[str, Any]) -> DeviceStats:
+    plain = {name: value for name, value in fields.items() if type(value) in (int, str)}
+    return DeviceStats(
+        **_known(DeviceStats, plain)
+        | {
+            "follows_plan": bool(fields["follows_plan"]),
+            "served": _served(fields["served"]),
+            "peaks": _peaks_of(fields["peaks"]),
+            "step": _step(fields["step"]),
+            "last_step": _step(fields["last_step"]),
+        }
+    )
+
+
+def _step(fields: Mapping[str, Any]) -> Step:
+    return Step(_served(fields["served"]), _peaks_of(fields["peaks"]))
+
+
+def _served(fields: Mapping[str, Any]) -> Served:
+    return Served(**_known(Served, fields))
+
+
+def _peaks_of(fields: Mapping[str, Any]) -> Peaks:
+    return Peaks(**_known(Peaks, fields))
+
+
+def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the fields that a dataclass has: the library may know more."""
+    return {name: value for name, value in fields.items() if name in kind.__annotations__}

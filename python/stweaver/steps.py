@@ -1,0 +1,79 @@
+"""Where one training step ends and the next begins, seen through PyTorch's optimizers."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from stweaver import pytorch
+
+# Steps of one other optimizer while the leader makes none, after which that one leads. A GAN's critic makes
+# five or so for one of the generator; a job that has changed its optimizer makes any number.
+PATIENCE = 16
+
+
+class StepWatch:
+    """Calls `boundary` after each training step, and `before_first` once, before the first of them.
+
+    A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
+    stepped. If it stays away or is gone, another leads. Once mark() was called, only mark() counts.
+    """
+
+    def __init__(self, boundary: Callable[[], None], before_first: Callable[[], None]) -> None:
+        """See nothing yet: attach() does that."""
+        self._boundary = boundary
+        self._before_first: Callable[[], None] | None = before_first
+        self._leader: weakref.ref[Any] | None = None
+        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._is_marked = False
+        self._hooks: list[Any] = []
+
+    def attach(self) -> None:
+        """Watch every optimizer of the process, also those still to be made."""
+        pytorch.load()
+        from torch.optim import optimizer
+
+        def before(*_: object) -> None:
+            self.will_step()
+
+        def after(stepped: object, *_: object) -> None:
+            self.has_stepped(stepped)
+
+        for hook in (before, after):
+            setattr(hook, "_torchdynamo_disable", True)  # noqa: B010  # to torch.compile a plain call
+        self._hooks = [
+            optimizer.register_optimizer_step_pre_hook(before),
+            optimizer.register_optimizer_step_post_hook(after),
+        ]
+
+    def detach(self) -> None:
+        """See nothing any more."""
+        while self._hooks:
+            self._hooks.pop().remove()
+
+    def mark(self) -> None:
+        """Take the user's word that a step has ended."""
+        self._is_marked = True
+        self._boundary()
+
+    def will_step(self) -> None:
+        """Take note that an optimizer is about to step."""
+        if self._before_first is not None:
+            before_first, self._before_first = self._before_first, None
+            before_first()
+
+    def has_stepped(self, optimizer: object) -> None:
+        """Take note that an optimizer has stepped."""
+        if not self._is_marked and self._leads(optimizer):
+            self._others.clear()
+            self._boundary()
+
+    def _leads(self, optimizer: object) -> bool:
+        leader = self._leader() if self._leader is not None else None
+        if optimizer is leader:
+            return True
+        if leader is not None:
+            self._others[optimizer] = self._others.get(optimizer, 0) + 1
+            if self._others[optimizer] < PATIENCE:
+                return False
+        self._leader = weakref.ref(optimizer)
+        return True

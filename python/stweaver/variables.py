@@ -1,0 +1,42 @@
+"""The environment variables, all of them, and what they mean: the one place that says so."""
+
+import os
+from typing import NamedTuple
+
+PREFIX = "STWEAVER_"
+
+
+class Variable(NamedTuple):
+    """One variable; `name` is without the prefix."""
+
+    name: str
+    meaning: str
+
+    @property
+    def full_name(self) -> str:
+        """The name as the environment has it."""
+        return PREFIX + self.name
+
+    @property
+    def value(self) -> str | None:
+        """What the environment says; None if it does not, or has only an empty text."""
+        return os.environ.get(self.full_name) or None
+
+
+RUN = Variable("RUN", "1: enable in each Python process that imports torch (`stweaver run` sets it)")
+DEVICE = Variable("DEVICE", "cuda or cpu; else cuda where there is a GPU")
+WAY = Variable("WAY", "wrapper (the default) or pluggable")
+PLANS = Variable("PLANS", "folder that keeps the plans of `stweaver run`; none kept without it")
+RECORD = Variable("RECORD", "file that `stweaver run` records into")
+VERBOSE = Variable("VERBOSE", "1: print each transition; 0: not even the line at exit")
+CACHE = Variable("CACHE", "folder of the adapters built here (default ~/.cache/stweaver)")
+LIBRARY = Variable("LIBRARY", "path of libstweaver.so, where it does not lie in the package or the checkout")
+PYTHON = Variable("PYTHON", "the Python that the native command calls (default python3)")
+
+ALL = (RUN, DEVICE, WAY, PLANS, RECORD, VERBOSE, CACHE, LIBRARY, PYTHON)
+
+
+def unknown() -> list[str]:
+    """Names in the environment that have our prefix and no meaning: misspelt ones."""
+    known = {variable.full_name for variable in ALL}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
