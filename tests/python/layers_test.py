@@ -10,9 +10,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 
 # Bottom to top. What a layer may include: everything before it, or what is named here.
-LAYERS = ["base", "trace", "profile", "plan", "device", "runtime", "archive", "simulate", "report", "cli"]
+LAYERS = ["base", "trace", "profile", "plan", "device", "runtime", "session"]
+LAYERS += ["archive", "simulate", "report", "cli"]
 NARROWER = {"archive": ["base", "trace"]}
-CORE = LAYERS[: LAYERS.index("runtime") + 1]
+CORE = LAYERS[: LAYERS.index("session") + 1]
 PROGRAMS = {"cli"}  # a program has nothing to offer to other layers, so no umbrella header
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -1,0 +1,292 @@
+#include "session/session.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+#include "plan/plan.h"
+#include "runtime/runtime.h"
+#include "simulate/caching_upstream.h"
+#include "trace/files.h"
+#include "trace/trace.h"
+
+namespace stweaver {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr Bytes kCapacity = 4 * kGiB;
+
+Trace trace_in(const std::string& path) {
+  return read_traces(file_source(path), path).front();
+}
+
+/// Host devices with PyTorch's allocator, and a switch that says a CUDA graph is being captured.
+class SessionTest : public testing::Test {
+ protected:
+  void* take(int device, Bytes size) { return session.allocate(device, size, 0); }
+
+  /// A step of a training job on a device: activations that die in reverse, then temporaries.
+  void step(int device = 0) {
+    std::vector<void*> activations;
+    for (Bytes i = 1; i <= kLayers; ++i) activations.push_back(take(device, i * 64 * kKiB));
+    for (; !activations.empty(); activations.pop_back()) {
+      session.free(take(device, 1 * kMiB));
+      session.free(activations.back());
+    }
+    session.begin_step();
+  }
+  /// Until the plan is followed; a thread makes it meanwhile.
+  void step_until_followed(int device = 0) {
+    step(device);
+    for (int i = 0; i < 2000 && !session.allocator(device)->follows_plan(); ++i) {
+      step(device);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_TRUE(session.allocator(device)->follows_plan());
+  }
+  [[nodiscard]] Served last_step(int device = 0) const {
+    return session.allocator(device)->statistics().last_step.served;
+  }
+
+  static constexpr Bytes kLayers = 16;
+  static constexpr std::int64_t kRequests = 2 * kLayers;
+
+  std::atomic<bool> captures{false};
+  std::vector<Device*> devices = std::vector<Device*>(2);
+  std::vector<void*> foreign;
+  Session session{{.device =
+                       [this](int device) {
+                         if (device > 1) fail("there is no device ", device);
+                         auto made = std::make_unique<HostDevice>(kCapacity);
+                         devices[static_cast<std::size_t>(device)] = made.get();
+                         return made;
+                       },
+                   .upstream =
+                       [this](int device) {
+                         return std::make_unique<CachingUpstream>(AllocatorSettings(),
+                                                                  *devices[static_cast<std::size_t>(device)]);
+                       },
+                   .captures = [this] { return captures.load(); },
+                   .free_foreign = [this](void* memory) { foreign.push_back(memory); }}};
+};
+
+TEST_F(SessionTest, FollowsAPlanOnceItHasSeenStepsRepeat) {
+  session.start({});
+  void* const weights = take(0, 3 * kMiB);
+  EXPECT_EQ(session.stage(0), "recording");
+  step_until_followed();
+  step();
+  EXPECT_EQ(last_step().planned, kRequests);
+  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(session.stage(0), "watching");
+  EXPECT_THAT(session.log(), Contains(HasSubstr("following a plan")));
+  session.free(weights);
+}
+
+TEST_F(SessionTest, PassesRequestsOnBeforeItIsStarted) {
+  void* const memory = take(0, kMiB);
+  EXPECT_NE(memory, nullptr);
+  EXPECT_EQ(session.stage(0), "off");
+  session.free(memory);
+  step();
+  EXPECT_EQ(last_step().hits(), 0);
+}
+
+TEST_F(SessionTest, SavesAPlanThatTheNextRunFollowsFromItsFirstRequest) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("job-cuda{device}.plan");
+  session.start({.save_path = path});
+  void* const weights = take(0, 3 * kMiB);
+  step_until_followed();
+  session.stop();  // waits for the file
+  session.free(weights);
+  EXPECT_TRUE(std::filesystem::exists(folder.file("job-cuda0.plan")));
+
+  Session next({.device = [](int) { return std::make_unique<HostDevice>(kCapacity); },
+                .upstream = [](int) { return std::make_unique<CachingUpstream>(AllocatorSettings()); }});
+  next.start({.plan_path = path});
+  void* const again = next.allocate(0, 3 * kMiB, 0);
+  EXPECT_EQ(next.allocator(0)->statistics().served.planned, 1);
+  next.free(again);
+}
+
+TEST_F(SessionTest, SavesNothingForAJobThatItDidNotSeeFromTheStart) {
+  const TemporaryFolder folder;
+  session.free(take(0, kMiB));
+  session.start({.save_path = folder.file("plan")});
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("plan")));
+}
+
+TEST_F(SessionTest, GoesOnWhereAPlanCannotBeSaved) {
+  session.start({.save_path = "/nonexistent/folder/plan"});
+  step_until_followed();
+  session.stop();
+  EXPECT_THAT(session.log(), Contains(HasSubstr("no plan saved: /nonexistent/folder/plan")));
+}
+
+TEST_F(SessionTest, OnlyRecordsWhenToldTo) {
+  const TemporaryFolder folder;
+  session.start({.trace_path = folder.file("trace{device}"), .follows = false});
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_EQ(session.stage(0), "recording");
+  session.stop();
+  EXPECT_EQ(trace_in(folder.file("trace0")).requests.size(), 20 * static_cast<std::size_t>(kRequests));
+}
+
+TEST_F(SessionTest, RefusesToRecordNowhere) {
+  EXPECT_THROW(session.start({.follows = false}), Error);
+}
+
+TEST_F(SessionTest, FindsStepsThatNobodyMarks) {
+  session.start({.finds_steps = true});
+  for (int i = 0; i < 4000 && (session.allocator(0) == nullptr || !session.allocator(0)->follows_plan());
+       ++i) {
+    std::vector<void*> activations;
+    for (Bytes j = 1; j <= kLayers; ++j) activations.push_back(take(0, j * 64 * kKiB));
+    for (void* const memory : activations) session.free(memory);
+    if (session.stage(0) == "planning") std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(session.allocator(0)->follows_plan());
+}
+
+TEST_F(SessionTest, KeepsDevicesApart) {
+  session.start({});
+  void* const first = take(0, kMiB);
+  void* const second = take(1, 2 * kMiB);
+  EXPECT_THAT(session.devices(), ElementsAre(0, 1));
+  EXPECT_EQ(session.owner(first), session.allocator(0));
+  EXPECT_EQ(session.owner(second), session.allocator(1));
+  EXPECT_EQ(session.allocator(1)->statistics().requested, 2 * kMiB);
+  session.free(first);
+  session.free(second);
+  EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
+  EXPECT_EQ(session.allocator(1)->statistics().requested, 0);
+}
+
+TEST_F(SessionTest, HandsMemoryBackThatNoDeviceKnows) {
+  int stranger = 0;
+  session.free(&stranger);
+  EXPECT_THAT(foreign, ElementsAre(&stranger));
+}
+
+TEST_F(SessionTest, RefusesADeviceThatIsNone) {
+  EXPECT_THROW(take(-1, kMiB), Error);
+  EXPECT_THROW(take(Session::kMostDevices, kMiB), Error);
+  EXPECT_THROW(take(2, kMiB), Error);
+  EXPECT_THAT(session.devices(), IsEmpty());
+}
+
+TEST_F(SessionTest, TakesBlocksBackAfterTheGraphThatWasCapturedMeanwhile) {
+  session.start({});
+  void* const memory = take(0, kMiB);
+  captures = true;
+  session.free(memory);
+  session.release_deferred();
+  EXPECT_EQ(session.allocator(0)->statistics().requested, kMiB);
+  captures = false;
+  session.release_deferred();
+  EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
+}
+
+TEST_F(SessionTest, CountsNoStepWhileAGraphIsCaptured) {
+  session.start({});
+  session.free(take(0, kMiB));
+  captures = true;
+  session.begin_step();
+  EXPECT_EQ(session.allocator(0)->statistics().steps, 0);
+  captures = false;
+  session.begin_step();
+  EXPECT_EQ(session.allocator(0)->statistics().steps, 1);
+}
+
+TEST_F(SessionTest, LeavesBlocksWhereTheyAreWhenItStops) {
+  session.start({});
+  step_until_followed();
+  auto* const memory = static_cast<char*>(take(0, 64 * kKiB));
+  memory[0] = 'x';
+  ASSERT_GT(session.allocator(0)->size_in_arena(memory), 0);
+  session.stop();
+  EXPECT_EQ(memory[0], 'x');
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+  session.free(memory);
+  session.begin_step();
+  EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
+}
+
+TEST_F(SessionTest, StartsAgain) {
+  for (int i = 0; i < 2; ++i) {
+    session.start({});
+    step_until_followed();
+    session.stop();
+  }
+  EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
+}
+
+TEST_F(SessionTest, SaysWhatTheMemoryIsUsedFor) {
+  EXPECT_THAT(session.account(0), HasSubstr("holds nothing"));
+  void* const memory = take(0, kGiB);
+  EXPECT_THAT(session.account(0), HasSubstr("PyTorch's own allocator holds 1.00 GiB with 1.00 GiB in use"));
+  session.free(memory);
+}
+
+TEST_F(SessionTest, ServesThreadsWhilePlansComeAndGo) {
+  session.start({});
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 3; ++thread) {
+    threads.emplace_back([this, thread] {
+      for (int i = 0; i < 200; ++i) {
+        std::vector<void*> blocks;
+        for (Bytes j = 1; j <= 20; ++j) blocks.push_back(session.allocate(thread % 2, j * 4096, 0));
+        for (void* const block : blocks) session.free(block);
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    session.begin_step();
+    if (i == 10) session.stop();
+    if (i == 12) session.start({});
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int device : session.devices()) EXPECT_EQ(session.allocator(device)->statistics().requested, 0);
+}
+
+TEST(SavedPlan, IsMadeFromATraceFile) {
+  const TemporaryFolder folder;
+  {
+    Recorder recorder({.path = folder.file("trace")});
+    for (int step = 0; step < 4; ++step) {
+      recorder.mark("step " + std::to_string(step));
+      for (Bytes i = 1; i < 20; ++i) recorder.free(recorder.allocate(i * kMiB, 0, 0));
+    }
+  }
+  const Plan plan = plan_file(folder.file("trace"), folder.file("plan"), 1);
+  EXPECT_EQ(plan.arena, 19 * kMiB);
+  const Plan saved = read_plan(file_source(folder.file("plan")), "plan");
+  EXPECT_EQ(saved.arena, plan.arena);
+  EXPECT_THAT(check_plan(saved, trace_in(folder.file("trace"))), IsEmpty());
+}
+
+TEST(SavedPlan, LeavesWhatIsThereWhenTheTraceIsNone) {
+  const TemporaryFolder folder;
+  put_file(folder.file("trace"), "nonsense");
+  put_file(folder.file("plan"), "precious");
+  EXPECT_THROW(plan_file(folder.file("trace"), folder.file("plan"), 1), Error);
+  EXPECT_EQ(content_of(folder.file("plan")), "precious");
+}
+
+}  // namespace
+}  // namespace stweaver
