@@ -17,6 +17,7 @@ import torch
 
 GIB = 1 << 30
 MIB = 1 << 20
+CHECKOUT = str(Path(__file__).resolve().parents[2] / "python")
 ALLOCATORS = ("default", "expandable", "online", "saved")
 
 cuda: Any = torch.cuda  # most of it has no types
@@ -30,7 +31,7 @@ def device_of(tiny: bool) -> str:
     if cuda.is_available():
         return "cuda"
     if not tiny:
-        raise SystemExit("no CUDA device here: say --tiny to try the logic on the CPU")
+        raise SystemExit("no CUDA device here")
     return "cpu"
 
 
@@ -83,6 +84,9 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def stweaver() -> Any:  # noqa: ANN401  # it may not be installed
+    """Import the package: the one installed, else that of this checkout."""
+    if CHECKOUT not in sys.path:
+        sys.path.append(CHECKOUT)
     return importlib.import_module("stweaver")
 
 
@@ -131,6 +135,11 @@ def figure(name: str) -> int:
         return 0
     found = find(stweaver().stats(), name)
     return found if isinstance(found, int) else 0
+
+
+def require(truth: bool, message: str) -> None:
+    if not truth:
+        raise AssertionError(message)
 
 
 # ---- runs ----

@@ -123,12 +123,6 @@ def start(run: Run, device: str, rank: str) -> None:
     """Everything that comes before the first allocation."""
     if device == "cuda":
         cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        cuda.mem_get_info()  # makes the context
-        if run.limit:
-            hold_all_but(run.limit)
-        if run.fraction:
-            cuda.set_per_process_memory_fraction(run.fraction)
-    settle()
     choose(
         run.allocator,
         way=run.way,
@@ -136,6 +130,11 @@ def start(run: Run, device: str, rank: str) -> None:
         plan=ranked(run.plan, rank),
         save=ranked(run.save, rank),
     )
+    if run.limit:
+        hold_all_but(run.limit)
+    if run.fraction:
+        cuda.set_per_process_memory_fraction(run.fraction)
+    settle()
 
 
 def ranked(path: str, rank: str) -> str:

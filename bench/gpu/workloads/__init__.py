@@ -54,11 +54,16 @@ def make(name: str, setting: Setting) -> Callable[[], Tensor]:
         return graphed.make(TINY if setting.tiny else SMALL_DENSE, place, 2 if setting.tiny else 8, 512)
     if name == "fsdp":
         return clients.make_fsdp(setting.tiny, setting.device)
+    return pipeline.make(job_of(name, setting), place)
+
+
+def job_of(name: str, setting: Setting) -> Job:
+    """Give the job of that name as the setting wants it."""
     job = tiny_job(JOBS[name]) if setting.tiny else JOBS[name]
     changes = {
         key: value for key in ("layers", "micro_batch", "sequence") if (value := getattr(setting, key))
     }
-    return pipeline.make(replace(job, **changes), place)
+    return replace(job, **changes)
 
 
 def run(name: str, setting: Setting, watch: Watch) -> None:

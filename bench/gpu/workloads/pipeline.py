@@ -170,15 +170,16 @@ class Rank:
         return loss
 
 
+def lengths(job: Job) -> Iterator[int]:
+    """Yield the sequence length of each step; always the same ones."""
+    generator = torch.Generator().manual_seed(1)
+    while True:
+        share = 0.4 + 0.6 * torch.rand((), generator=generator).item() if job.varying else 1.0
+        yield max(8, int(job.sequence * share) // 8 * 8)
+
+
 def make(job: Job, place: Place) -> Callable[[], Tensor]:
     """Return a function that does one step."""
     rank = Rank(job, place)
-    generator = torch.Generator().manual_seed(1)
-
-    def step() -> Tensor:
-        if not job.varying:
-            return rank.step(job.sequence)
-        share = 0.4 + 0.6 * torch.rand((), generator=generator).item()
-        return rank.step(max(8, int(job.sequence * share) // 8 * 8))
-
-    return step
+    each = lengths(job)
+    return lambda: rank.step(next(each))

@@ -1,0 +1,113 @@
+"""What one planned allocation and free costs beside a hit in PyTorch's own cache, in one process.
+
+    python3 bench/gpu/cost.py --out build/gpu
+
+A step allocates and frees blocks of a few sizes, one at a time: in C++ through PyTorch's allocator, and in
+Python through torch.empty. The same steps are timed before STWeaver is there, under a plan, and after it is
+switched off.
+"""
+
+import argparse
+import ctypes
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from common import choose, device_of, disable, figure, stweaver, synchronize, table
+
+import torch
+
+SIZES = {"512 B": 512, "64 KiB": 1 << 16, "8 MiB": 1 << 23}
+ROUNDS = 200
+DEVICE_TYPES = {"cpu": 0, "cuda": 1}  # c10/core/DeviceType.h
+Times = dict[tuple[str, str], float]  # (caller, size) -> nanoseconds
+
+
+def build(folder: Path) -> Callable[[int, int, int], float]:
+    """Compile cost.cc with the compiler alone and load it."""
+    torch_folder = Path(torch.__file__).parent
+    library = folder / "cost.so"
+    flags: list[str | Path] = ["-std=c++20", "-O2", "-fPIC", "-shared", f"-isystem{torch_folder / 'include'}"]
+    links = [f"-L{torch_folder / 'lib'}", "-lc10", f"-Wl,-rpath,{torch_folder / 'lib'}", "-o", library]
+    subprocess.run(["g++", *flags, Path(__file__).with_suffix(".cc"), *links], check=True)
+    function = ctypes.CDLL(str(library)).allocate_and_free
+    function.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+    function.restype = ctypes.c_double
+    result: Callable[[int, int, int], float] = function
+    return result
+
+
+def in_python(size: int, device: str) -> float:
+    begin = time.perf_counter()
+    for _ in range(ROUNDS):
+        torch.empty(size, dtype=torch.uint8, device=device)
+    return (time.perf_counter() - begin) / ROUNDS * 1e9
+
+
+def step(allocate: Callable[[int, int, int], float], device: str) -> Times:
+    """Allocate and free every size through every caller."""
+    times: Times = {}
+    for name, size in SIZES.items():
+        times["C++", name] = allocate(DEVICE_TYPES[device], size, ROUNDS)
+        times["torch.empty", name] = in_python(size, device)
+    if "stweaver" in sys.modules:
+        stweaver().mark_step()
+    return times
+
+
+def medians(work: Callable[[], Times], steps: int) -> Times:
+    work()
+    each = [work() for _ in range(steps)]
+    return {key: statistics.median(times[key] for times in each) for key in each[0]}
+
+
+def plan(work: Callable[[], Times], device: str) -> None:
+    """Switch STWeaver on and do steps until all their requests are hits."""
+    choose("online", way="wrapper", device=device)
+    for _ in range(200):
+        misses, hits = figure("misses"), figure("hits")
+        work()
+        if figure("misses") == misses and figure("hits") > hits:
+            return
+        time.sleep(0.01)
+    raise SystemExit(f"200 steps and no plan is followed: {figure('hits')} hits, {figure('misses')} misses")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder for results")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--tiny", action="store_true", help="on the CPU where there is no CUDA")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    device = device_of(options.tiny)
+    allocate = build(options.out)
+    torch.empty(1, device=device)
+    synchronize(device)
+
+    def work() -> Times:
+        return step(allocate, device)
+
+    columns = {"PyTorch": medians(work, options.steps)}
+    plan(work, device)
+    hits, misses = figure("hits"), figure("misses")
+    columns["planned"] = medians(work, options.steps)
+    hits, misses = figure("hits") - hits, figure("misses") - misses
+    disable()
+    columns["PyTorch again"] = medians(work, options.steps)
+
+    rows = [[*key, *(f"{times[key]:.0f}" for times in columns.values())] for key in columns["PyTorch"]]
+    text = table(("caller", "size", *(f"{name} ns" for name in columns)), rows)
+    text += f"\n\nunder the plan: {hits} hits, {misses} misses"
+    (options.out / "cost.md").write_text(text + "\n")
+    plain = {name: {" ".join(key): value for key, value in times.items()} for name, times in columns.items()}
+    (options.out / "cost.json").write_text(json.dumps(plain, indent=1) + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
