@@ -15,7 +15,7 @@ readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
 release() { tools/build.sh release; }
 asan() { tools/build.sh asan; }
-tsan() { tools/build.sh tsan stweaver plan_test device_test runtime_test conformance_test; }
+tsan() { tools/build.sh tsan stweaver plan_test device_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
@@ -26,7 +26,7 @@ asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # and the conformance test that writes gigabytes. release_tests runs them.
 tsan_tests() {
   local layer status=0 long='Divergence/*:*.NeverLetsBlocksShareAByte/*'
-  for layer in plan device runtime conformance; do
+  for layer in plan device runtime session conformance; do
     "build/tsan/tests/${layer}_test" --gtest_brief=1 --gtest_filter="-$long" \
       "--gtest_output=xml:$results/tsan_tests.$layer.xml" || status=1
   done
@@ -41,7 +41,13 @@ asan_command() {
 fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
-tidy() { sources -name '*.cc' -not -path '*/fuzz/*' | xargs -0 -P "$jobs" -n 1 tools/tidy.sh; }
+# What the release build compiles, configured without precompiled headers: GCC's are nothing to clang-tidy. The
+# adapters need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles them.
+tidy() {
+  cmake --preset tidy --log-level=WARNING >/dev/null &&
+    sources -name '*.cc' -not -path '*/fuzz/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
+    xargs -0 -P "$jobs" -n 1 tools/tidy.sh
+}
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
@@ -52,7 +58,7 @@ run_ctest() {
   ctest --preset "$preset" --rerun-failed
   return 1
 }
-sources() { find src tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
+sources() { find src torch tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit files, one or one for each
 # part of it, say, else one.

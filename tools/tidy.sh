@@ -3,9 +3,9 @@
 #   tools/tidy.sh FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
-stamp=build/tidy/${1//\//-}
-state=$(find src tests -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy tests/.clang-tidy "$1" | sha256sum)
+stamp=build/tidy/stamps/${1//\//-}
+state=$(find src tests torch -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy tests/.clang-tidy "$1" | sha256sum)
 [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && exit
-clang-tidy --quiet -p build/release "$1"
-mkdir -p build/tidy
+clang-tidy --quiet -p build/tidy "$1"
+mkdir -p build/tidy/stamps
 echo "$state" >"$stamp"
