@@ -165,12 +165,12 @@ void Session::release_deferred() {
   for (void* const memory : deferred) free_now(memory);
 }
 
-void Session::free_now(void* memory) {
+void Session::free_now(void* memory) const {
   if (RuntimeAllocator* const allocator = owner(memory)) return allocator->free(memory);
   if (provider_.free_foreign) provider_.free_foreign(memory);
 }
 
-void Session::record_stream(void* memory, Stream stream) {
+void Session::record_stream(void* memory, Stream stream) const {
   if (RuntimeAllocator* const allocator = owner(memory)) allocator->record_stream(memory, stream);
 }
 

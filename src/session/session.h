@@ -66,7 +66,7 @@ class Session {
   void* allocate(int device, Bytes size, Stream stream, Pool pool = 0);
   /// Takes back what allocate() returned; what it did not goes upstream.
   void free(void* memory);
-  void record_stream(void* memory, Stream stream);
+  void record_stream(void* memory, Stream stream) const;
   void begin_step();
   void empty_cache();
 
@@ -106,7 +106,7 @@ class Session {
   Plan plan_and_save(Place& place, const Trace& trace);
   void count_request();
   [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }
-  void free_now(void* memory);
+  void free_now(void* memory) const;
   void write(const std::string& line);
   template <typename Visit>
   void for_each_place(Visit visit) const;
