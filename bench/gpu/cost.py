@@ -30,10 +30,10 @@ Times = dict[tuple[str, str], float]  # (caller, size) -> nanoseconds
 def build(folder: Path) -> Callable[[int, int, int], float]:
     """Compile cost.cc with the compiler alone and load it."""
     torch_folder = Path(torch.__file__).parent
-    library = folder / "cost.so"
-    flags: list[str | Path] = ["-std=c++20", "-O2", "-fPIC", "-shared", f"-isystem{torch_folder / 'include'}"]
-    links = [f"-L{torch_folder / 'lib'}", "-lc10", f"-Wl,-rpath,{torch_folder / 'lib'}", "-o", library]
-    subprocess.run(["g++", *flags, Path(__file__).with_suffix(".cc"), *links], check=True)
+    library, source = folder / "cost.so", Path(__file__).with_suffix(".cc")
+    flags = ["-std=c++20", "-O2", "-fPIC", "-shared", f"-isystem{torch_folder / 'include'}"]
+    links = [f"-L{torch_folder / 'lib'}", "-lc10", f"-Wl,-rpath,{torch_folder / 'lib'}"]
+    subprocess.run(["g++", *flags, str(source), *links, "-o", str(library)], check=True)
     function = ctypes.CDLL(str(library)).allocate_and_free
     function.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
     function.restype = ctypes.c_double

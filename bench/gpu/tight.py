@@ -58,7 +58,7 @@ class Search:
         run = Run(
             workload=self.job,
             allocator=allocator,
-            steps=self.steps if limit else min(self.steps, 4),
+            steps=self.steps if limit or allocator == "default" else min(self.steps, 4),
             out=str(self.out / f"{name}.json"),
             plan=plan,
             save=save,
@@ -150,9 +150,7 @@ def main() -> int:
     parser.add_argument("--base", type=int, default=4096, help="the size that the limit is made for")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=9)
-    parser.add_argument(
-        "--margin", type=float, default=1.06, help="limit / what the job asks for at the base"
-    )
+    parser.add_argument("--margin", type=float, default=1.06, help="limit / what the base asks for")
     parser.add_argument("--allocators", nargs="+", default=list(ALLOCATORS), choices=ALLOCATORS)
     parser.add_argument("--seconds", type=float, default=170, help="time for everything")
     parser.add_argument("--tiny", action="store_true", help="small sizes, no limit; on the CPU without CUDA")

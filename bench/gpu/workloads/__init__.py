@@ -28,7 +28,7 @@ class Setting:
 JOBS = {
     "gpt2": Job(GPT2_XL, 48, stages=1, micro_batches=2, micro_batch=8, sequence=1024),
     "llama": Job(LLAMA_7B, 8, micro_batches=6),
-    "llama_recompute": Job(LLAMA_7B, 8, micro_batches=8, recompute=True),
+    "llama_recompute": Job(LLAMA_7B, 8, micro_batches=6, recompute=True),
     "llama_virtual": Job(LLAMA_7B, 8, micro_batches=8, chunks=4, recompute=True),
     "llama_varying": Job(LLAMA_7B, 8, micro_batches=6, varying=True),
     "moe": Job(QWEN_MOE, 6, micro_batches=4),
@@ -38,7 +38,8 @@ JOBS = {
     "moe_small": Job(QWEN_MOE, 2, micro_batches=4, sequence=1024),
 }
 SMALL_DENSE = Shape(hidden=1024, feed_forward=2816, heads=16, layers=12, vocabulary=32000)
-NAMES = (*JOBS, "graphed", "fsdp", "trainer")
+FSDP = {"fsdp": (4, 4096), "fsdp_small": (1, 1024)}  # sequences and tokens of each
+NAMES = (*JOBS, *FSDP, "graphed", "trainer")
 
 
 def tiny_job(job: Job) -> Job:
@@ -52,8 +53,9 @@ def make(name: str, setting: Setting) -> Callable[[], Tensor]:
     place = Place(setting.device)
     if name == "graphed":
         return graphed.make(TINY if setting.tiny else SMALL_DENSE, place, 2 if setting.tiny else 8, 512)
-    if name == "fsdp":
-        return clients.make_fsdp(setting.tiny, setting.device)
+    if name in FSDP:
+        batch, length = (2, 64) if setting.tiny else FSDP[name]
+        return clients.make_fsdp(setting.tiny, setting.device, batch, length)
     return pipeline.make(job_of(name, setting), place)
 
 

@@ -47,8 +47,8 @@ def join(device: str) -> None:
     torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
 
 
-def make_fsdp(tiny: bool, device: str) -> Callable[[], Tensor]:
-    """One step: two accumulated batches of 4 x 4096 tokens, layers recomputed, AdamW."""
+def make_fsdp(tiny: bool, device: str, batch: int, length: int) -> Callable[[], Tensor]:
+    """One step: two accumulated batches, layers recomputed, AdamW."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -62,11 +62,10 @@ def make_fsdp(tiny: bool, device: str) -> Callable[[], Tensor]:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     torch.manual_seed(1 + torch.distributed.get_rank())
-    size = (2, 64) if tiny else (4, 4096)
 
     def step() -> Tensor:
         for _ in range(2):
-            tokens = torch.randint(0, model.config.vocab_size, size, device=device)
+            tokens = torch.randint(0, model.config.vocab_size, (batch, length), device=device)
             loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
             torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
