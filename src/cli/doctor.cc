@@ -8,10 +8,10 @@
 #include <sys/utsname.h>
 #include <thread>
 #include <unistd.h>
-#include <vector>
 
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/python.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -58,37 +58,89 @@ Finding find_gpu() {
           ""};
 }
 
-/// What the Python on the path says of a package, without importing it.
+/// All that the shell command prints.
+std::string output_of(const std::string& command) {
+  std::string output;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::array<char, 4096> part{};
+  while (pipe && std::fgets(part.data(), part.size(), pipe.get()) != nullptr) output += part.data();
+  return output;
+}
+
+/// What the Python package knows: `findings` and `variables` (python/stweaver/doctor.py). Null without it.
+nlohmann::ordered_json ask_package() {
+  const std::string answer =
+      output_of(R"("${STWEAVER_PYTHON:-python3}" -m stweaver facts 2>/dev/null </dev/null)");
+  nlohmann::ordered_json facts = nlohmann::ordered_json::parse(answer, nullptr, false);
+  return facts.is_object() ? facts : nlohmann::ordered_json();
+}
+
+/// Without the package: whether the Python on the path has PyTorch, without importing it.
 Finding find_torch() {
-  Finding finding{"torch", false, "", "install PyTorch 2.1 or later where you want to record a job"};
-  const std::unique_ptr<FILE, int (*)(FILE*)> answer(
-      popen("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null", "r"),
-      pclose);
-  std::array<char, 64> line{};
-  if (answer && std::fgets(line.data(), line.size(), answer.get()) != nullptr) {
-    std::string version(line.data());
-    version.erase(version.find_last_not_of(" \n") + 1);
-    return {"torch", true, "PyTorch " + version, ""};
+  std::string version =
+      output_of(R"("${STWEAVER_PYTHON:-python3}" -c )"
+                R"('import importlib.metadata as m; print(m.version("torch"))' 2>/dev/null </dev/null)");
+  version.erase(version.find_last_not_of(" \n") + 1);
+  if (!version.empty()) return {"torch", true, "PyTorch " + version, ""};
+  return {"torch", false, python_name() + " finds no PyTorch",
+          "install PyTorch 2.1 or later where you want to record a job"};
+}
+
+Finding miss_package() {
+  return {"python package", false, python_name() + " finds no package stweaver",
+          "pip install . where you want to train, or let STWEAVER_PYTHON name the Python that has it"};
+}
+
+nlohmann::ordered_json json_of(const Finding& finding) {
+  return {{"part", finding.what},
+          {"works", finding.works},
+          {"detail", finding.detail},
+          {"remedy", finding.remedy}};
+}
+
+nlohmann::ordered_json examine() {
+  nlohmann::ordered_json document = {{"version", STWEAVER_VERSION},
+                                     {"findings", {json_of(find_machine()), json_of(find_gpu())}}};
+  const nlohmann::ordered_json facts = ask_package();
+  if (facts.is_null()) {
+    document["findings"].push_back(json_of(miss_package()));
+    document["findings"].push_back(json_of(find_torch()));
+    return document;
   }
-  finding.detail = "python3 finds no PyTorch";
-  return finding;
+  for (const auto& finding : facts.at("findings")) document["findings"].push_back(finding);
+  document["variables"] = facts.at("variables");
+  document["unknown_variables"] = facts.at("unknown_variables");
+  return document;
+}
+
+std::string word(const nlohmann::ordered_json& json) {
+  return json.is_string() ? json.get<std::string>() : "-";
+}
+
+std::string text_of(const nlohmann::ordered_json& document) {
+  Table parts({"part", "", "what was found"}, "lll");
+  std::string remedies;
+  for (const auto& finding : document.at("findings")) {
+    const bool works = finding.at("works");
+    const std::string part = word(finding.at("part"));
+    parts.add_row({part, works ? "works" : "missing", word(finding.at("detail"))});
+    if (!works) remedies += part + ": " + word(finding.at("remedy")) + "\n";
+  }
+  if (!remedies.empty()) remedies = "\n" + remedies;
+  if (!document.contains("variables")) return parts.text() + remedies;
+
+  Table variables({"variable", "value", "meaning"}, "lll");
+  for (const auto& variable : document.at("variables"))
+    variables.add_row({word(variable.at("name")), word(variable.at("value")), word(variable.at("meaning"))});
+  std::string unknown;
+  for (const auto& name : document.at("unknown_variables"))
+    unknown += word(name) + " has no meaning: is it misspelt?\n";
+  return parts.text() + remedies + "\n" + variables.text() + unknown;
 }
 
 void doctor(bool json) {
-  const std::vector<Finding> findings = {find_machine(), find_gpu(), find_torch()};
-  Table table({"part", "", "what was found"}, "lll");
-  nlohmann::ordered_json document = {{"version", STWEAVER_VERSION},
-                                     {"findings", nlohmann::ordered_json::array()}};
-  std::string remedies;
-  for (const Finding& finding : findings) {
-    table.add_row({finding.what, finding.works ? "works" : "missing", finding.detail});
-    document["findings"].push_back({{"part", finding.what},
-                                    {"works", finding.works},
-                                    {"detail", finding.detail},
-                                    {"remedy", finding.remedy}});
-    if (!finding.works) remedies += finding.what + ": " + finding.remedy + "\n";
-  }
-  print_answer(json, table.text() + (remedies.empty() ? "" : "\n" + remedies), document);
+  const nlohmann::ordered_json document = examine();
+  print_answer(json, text_of(document), document);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ int complain(const std::string& line) {
 }
 
 int run(int argc, char** argv) {
+  if (stweaver::is_run(argc, argv)) stweaver::run_in_python(argv);
   CLI::App app(
       "Plans where every tensor of a training job should live in GPU memory, and shows what that saves.");
   app.name("stweaver");
@@ -32,6 +33,7 @@ int run(int argc, char** argv) {
   stweaver::add_replay(app, status);
   stweaver::add_compare(app, status);
   stweaver::add_doctor(app, status);
+  stweaver::add_run(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
