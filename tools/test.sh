@@ -42,10 +42,10 @@ fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
 # What the release build compiles, configured without precompiled headers: GCC's are nothing to clang-tidy. The
-# adapters need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles them.
+# adapters and bench/gpu need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles the former.
 tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
-    sources -name '*.cc' -not -path '*/fuzz/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
+    sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
     xargs -0 -P "$jobs" -n 1 tools/tidy.sh
 }
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }

@@ -430,8 +430,8 @@ def fork_rank(way: str, rank: int, gpus: int) -> int:
 
 def reduce_in_steps(way: str, rank: int, gpus: int) -> None:
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29533"}
+    start(way)  # first: starting CUDA would be too late for the pluggable way
     cuda.set_device(rank)
-    start(way)
     torch.distributed.init_process_group("nccl", rank=rank, world_size=gpus)
     job = Job(way)
     wrong: list[int] = []

@@ -1,5 +1,6 @@
 """What the programs of this folder share: allocators, their statistics, forked runs, tables."""
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -129,6 +130,16 @@ def find(value: object, name: str) -> object:
     return None
 
 
+def statistics_text() -> str:
+    """Show all that STWeaver says of itself; "" where it does not run."""
+    if "stweaver" not in sys.modules:
+        return ""
+    try:
+        return repr(stweaver().stats())
+    except Exception as error:  # it could not be enabled: the run itself says so
+        return str(error)
+
+
 def figure(name: str) -> int:
     """Read a number of STWeaver's own statistics; 0 where it does not run."""
     if "stweaver" not in sys.modules:
@@ -176,6 +187,14 @@ def _child(work: Callable[[], None], log: Path) -> None:
 
 
 def _outcome(process: int, log: Path, seconds: float) -> str:
+    try:
+        return _wait(process, log, seconds)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # when nothing that it started is left
+            os.killpg(process, signal.SIGKILL)
+
+
+def _wait(process: int, log: Path, seconds: float) -> str:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -183,7 +202,7 @@ def _outcome(process: int, log: Path, seconds: float) -> str:
             code = os.waitstatus_to_exitcode(status)
             return "" if code == 0 else f"exit {code}: {last_line(log)}"
         time.sleep(0.02)
-    os.killpg(process, signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     return f"not done after {seconds:.0f} s: {last_line(log)}"
 

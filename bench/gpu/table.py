@@ -71,7 +71,7 @@ class Outcome:
 
 
 def run_of(plan: Plan, workload: str, allocator: str, repeat: int) -> Run:
-    saved = str(plan.out / f"{workload}.plan")
+    saved = str(plan.out / f"{workload}.{{device}}.plan")
     return Run(
         workload=workload,
         allocator=allocator,

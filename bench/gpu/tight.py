@@ -85,7 +85,7 @@ class Search:
         return self.probes[key]
 
     def _probe(self, allocator: str, size: int) -> Probe:
-        plan = str(self.out / f"tight.{self.job}.{size}.plan") if allocator == "saved" else ""
+        plan = str(self.out / f"tight.{self.job}.{size}.{{device}}.plan") if allocator == "saved" else ""
         if plan:
             recorded = self.run("online", size, limit=0, save=plan)
             if recorded["error"]:

@@ -29,7 +29,7 @@ from common import (
     hold_all_but,
     memory_statistics,
     settle,
-    stweaver,
+    statistics_text,
     synchronize,
 )
 
@@ -121,17 +121,17 @@ def measured(steps: Steps) -> dict[str, Any]:
 
 def start(run: Run, device: str, rank: str) -> None:
     """Everything that comes before the first allocation."""
-    if device == "cpu":
-        torch.set_num_threads(1)  # for sizes this small more of them only wait
-    else:
-        cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    choose(
+    choose(  # before CUDA starts, as the pluggable way needs it
         run.allocator,
         way=run.way,
         device=device,
         plan=ranked(run.plan, rank),
         save=ranked(run.save, rank),
     )
+    if device == "cpu":
+        torch.set_num_threads(1)  # for sizes this small more of them only wait
+    else:
+        cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if run.limit:
         hold_all_but(run.limit)
     if run.fraction:
@@ -166,10 +166,9 @@ def train(run: Run) -> None:
     finally:
         if steps.seconds:
             result |= measured(steps)
-        if run.allocator in ("online", "saved"):
-            result["stats"] = repr(stweaver().stats())
-            disable()
+        result["stats"] = statistics_text()
         out.write_text(json.dumps(result, indent=1) + "\n")
+    disable()  # a plan that is being saved is whole after this
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
