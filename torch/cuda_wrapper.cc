@@ -15,6 +15,7 @@
 #include "adapter.h"
 #include "delegate.h"
 #include "history.h"
+#include "ipc.h"
 #include "native_upstream.h"
 #include "reported.h"
 #include "session/session.h"
@@ -156,11 +157,21 @@ class Wrapper final : public Delegate {
   }
 
   cca::ShareableHandle shareIpcHandle(void* memory) override {
-    TORCH_CHECK(!segment_of(memory),
-                "STWeaver: a tensor in its arena cannot be shared with another process by a CUDA IPC handle; "
-                "share a clone made under torch.cuda.use_mem_pool(torch.cuda.MemPool()), which PyTorch's own "
-                "allocator serves, or call stweaver.disable() before the tensors to share are made");
+    for (const int device : session_.devices()) {
+      const auto* const at = static_cast<std::byte*>(memory);
+      const Bytes size = session_.allocator(device)->size_in_arena(memory);
+      if (size == 0) continue;
+      std::byte* const begin = extent_before(*session_.allocator(device), at);
+      return {at - begin, shared_.handle_of(*memory_[static_cast<std::size_t>(device)], begin, at + size)};
+    }
     return Delegate::shareIpcHandle(memory);
+  }
+
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override {
+    if (!handle.starts_with(kIpcMark)) return Delegate::getIpcDevPtr(std::move(handle));
+    DeviceIndex device = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+    return opened_.open(device_for_opening(device), handle);
   }
 
   // ---- statistics ----
@@ -239,9 +250,10 @@ class Wrapper final : public Delegate {
 
   std::unique_ptr<Device> open_device(int device) {
     const auto index = static_cast<DeviceIndex>(device);
-    std::unique_ptr<Device> memory =
-        open_cuda(device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
-                           .told = [this, index](Bytes held) { limit_of(index).held = held; }});
+    std::unique_ptr<Device> memory = open_cuda(
+        device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
+                 .holds = [this, index](Bytes held) { limit_of(index).held = held; },
+                 .unmapped = [this](const std::byte* at, Bytes size) { shared_.forget(at, size); }});
     const std::scoped_lock lock(peers_mutex_);
     for (const auto& [reader, owner] : peers_)
       if (owner == device) memory->let_peer(reader);
@@ -379,6 +391,23 @@ class Wrapper final : public Delegate {
     return segments;
   }
 
+  /// Where the piece begins that was mapped around `memory`.
+  static std::byte* extent_before(const RuntimeAllocator& allocator, const std::byte* memory) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    for (const auto& [begin, size] : allocator.extents())
+      if (address - begin < static_cast<std::uintptr_t>(size))
+        return reinterpret_cast<std::byte*>(begin);  // NOLINT
+    fail("no memory lies behind ", memory);
+  }
+
+  /// Apart from the session's: a process that only opens what others share needs no arena.
+  std::shared_ptr<Device> device_for_opening(DeviceIndex device) {
+    const std::scoped_lock lock(peers_mutex_);
+    std::shared_ptr<Device>& opener = openers_[static_cast<std::size_t>(device)];
+    if (!opener) opener = open_cuda(device);
+    return opener;
+  }
+
   [[nodiscard]] std::optional<Segment> segment_of(const void* memory) const {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     for (const int device : session_.devices())
@@ -456,6 +485,9 @@ class Wrapper final : public Delegate {
   std::array<Limit, Session::kMostDevices> limits_;
   std::array<Device*, Session::kMostDevices> memory_ = {};
   std::array<NativeUpstream*, Session::kMostDevices> upstream_ = {};
+  std::array<std::shared_ptr<Device>, Session::kMostDevices> openers_ = {};
+  SharedPieces shared_;
+  OpenedPieces opened_;
   Session session_;  // last: it is given calls into the rest
 };
 

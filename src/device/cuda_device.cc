@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -23,10 +24,12 @@ namespace {
 
 // Of enum CUdevice_attribute.
 constexpr int kVirtualMemory = 102;  // ..._VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+constexpr int kFilesOfPages = 103;   // ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
 constexpr int kRdmaOfPages = 110;    // ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
 
 constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING: cheaper, and the time is of no interest
 constexpr int kRecommended = 1;         // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+constexpr int kFileHandle = 1;          // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 constexpr int kRelaxedCapture = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr Bytes kWord = sizeof(std::uint32_t);
 
@@ -46,8 +49,8 @@ struct Gpu {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(Gpu gpu, MapLimit limit)
-      : gpu_(std::move(gpu)), driver_(gpu_.driver), limit_(std::move(limit)), book_(gpu_.page_size) {}
+  CudaDevice(Gpu gpu, MapWatch watch)
+      : gpu_(std::move(gpu)), driver_(gpu_.driver), watch_(std::move(watch)), book_(gpu_.page_size) {}
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   CudaDevice(CudaDevice&&) = delete;
@@ -67,6 +70,9 @@ class CudaDevice : public Device {
   bool map(std::byte* at, Bytes size) override;
   bool unmap(std::byte* at, Bytes size) override;
   bool let_peer(int peer) override;
+  std::vector<SharedPiece> share(std::byte* begin, const std::byte* end) override;
+  std::byte* open_shared(const std::vector<SharedPiece>& pieces) override;
+  bool close_shared(std::byte* at, Bytes size) override;
 
   DeviceEvent record(Stream stream) override;
   bool wait(Stream stream, DeviceEvent event) override;
@@ -110,6 +116,8 @@ class CudaDevice : public Device {
   }
 
   CudaResult map_pages(std::byte* at, std::size_t size) const;
+  CudaResult put_behind(std::byte* at, std::size_t size, CudaPages pages) const;
+  CudaResult export_file(std::byte* at, int& file) const;
   [[nodiscard]] CudaAccess access_of(int device) const;
   bool note_mapped(Bytes change);
   CudaResult driver_event(std::size_t slot, CudaEvent*& event);
@@ -120,7 +128,7 @@ class CudaDevice : public Device {
 
   const Gpu gpu_;
   const CudaDriver& driver_;
-  MapLimit limit_;
+  MapWatch watch_;
   std::atomic<Bytes> mapped_{0};
   mutable std::mutex peers_mutex_;
   std::vector<int> peers_;  ///< devices whose kernels may reach what is mapped here
@@ -208,9 +216,13 @@ bool CudaDevice::release(std::byte* addresses, Bytes size) {
 
 CudaResult CudaDevice::map_pages(std::byte* at, std::size_t size) const {
   CudaPages pages = 0;
-  CudaResult result = driver_.mem_create(&pages, size, &gpu_.properties, 0);
-  if (result != kCudaSuccess) return result;
-  result = driver_.mem_map(at, size, 0, pages, 0);
+  const CudaResult result = driver_.mem_create(&pages, size, &gpu_.properties, 0);
+  return result == kCudaSuccess ? put_behind(at, size, pages) : result;
+}
+
+/// Puts pages behind addresses, in the reach of all who may use them.
+CudaResult CudaDevice::put_behind(std::byte* at, std::size_t size, CudaPages pages) const {
+  CudaResult result = driver_.mem_map(at, size, 0, pages, 0);
   driver_.mem_release(pages);  // the mapping alone holds them from now on, so that unmapping gives them back
   if (result != kCudaSuccess) return result;
   std::vector<CudaAccess> access = {{.location = gpu_.properties.location}};
@@ -221,6 +233,65 @@ CudaResult CudaDevice::map_pages(std::byte* at, std::size_t size) const {
   result = driver_.mem_set_access(at, size, access.data(), access.size());
   if (result != kCudaSuccess) driver_.mem_unmap(at, size);
   return result;
+}
+
+CudaResult CudaDevice::export_file(std::byte* at, int& file) const {
+  CudaPages pages = 0;
+  CudaResult result = driver_.mem_retain_allocation_handle(&pages, at);
+  if (result != kCudaSuccess) return result;
+  result = driver_.mem_export_to_shareable_handle(&file, pages, kFileHandle, 0);
+  driver_.mem_release(pages);
+  return result;
+}
+
+std::vector<SharedPiece> CudaDevice::share(std::byte* begin, const std::byte* end) {
+  std::vector<SharedPiece> pieces;
+  const std::byte* next = begin;
+  for (const AddressRange& mapping : book_.mappings()) {
+    if (mapping.begin != next || next >= end) continue;
+    SharedPiece piece{.size = mapping.size};
+    const CudaResult result = beside_graphs([&] { return export_file(mapping.begin, piece.file); });
+    if (!succeeded(result, "share(", mapping.begin, ")")) break;
+    pieces.push_back(piece);
+    next += mapping.size;
+  }
+  if (next >= end) return pieces;
+  for (const SharedPiece& piece : pieces) ::close(piece.file);
+  return {};
+}
+
+std::byte* CudaDevice::open_shared(const std::vector<SharedPiece>& pieces) {
+  Bytes size = 0;
+  for (const SharedPiece& piece : pieces) size += piece.size;
+  std::byte* begin = nullptr;
+  Bytes mapped = 0;
+  const CudaResult result = beside_graphs([&] {
+    CudaResult step = driver_.mem_address_reserve(&begin, length(size), 0, nullptr, 0);
+    for (const SharedPiece& piece : pieces) {
+      CudaPages pages = 0;
+      // The driver takes the descriptor itself in the pointer's place.
+      void* const file = reinterpret_cast<void*>(static_cast<std::intptr_t>(piece.file));  // NOLINT
+      if (step == kCudaSuccess) step = driver_.mem_import_from_shareable_handle(&pages, file, kFileHandle);
+      if (step == kCudaSuccess) step = put_behind(begin + mapped, length(piece.size), pages);
+      if (step != kCudaSuccess) break;
+      mapped += piece.size;
+    }
+    return step;
+  });
+  if (succeeded(result, "open_shared(", size, ")")) return begin;
+  beside_graphs([&] {
+    if (mapped > 0) driver_.mem_unmap(begin, length(mapped));
+    return begin != nullptr ? driver_.mem_address_free(begin, length(size)) : kCudaSuccess;
+  });
+  return nullptr;
+}
+
+bool CudaDevice::close_shared(std::byte* at, Bytes size) {
+  const CudaResult result = beside_graphs([&] {
+    const CudaResult unmapped = driver_.mem_unmap(at, length(size));
+    return unmapped == kCudaSuccess ? driver_.mem_address_free(at, length(size)) : unmapped;
+  });
+  return succeeded(result, "close_shared(", at, ", ", size, ")");
 }
 
 CudaAccess CudaDevice::access_of(int device) const {
@@ -246,12 +317,12 @@ bool CudaDevice::let_peer(int peer) {
 
 bool CudaDevice::note_mapped(Bytes change) {
   mapped_ += change;
-  if (limit_.told) limit_.told(mapped_);
+  if (watch_.holds) watch_.holds(mapped_);
   return true;
 }
 
 bool CudaDevice::map(std::byte* at, Bytes size) {
-  if (limit_.allows && !limit_.allows(mapped_ + size))
+  if (watch_.allows && !watch_.allows(mapped_ + size))
     return failure_.set("map(", at, ", ", size, "): over the limit that was set for this process");
   const AddressRange mapping{.begin = at, .size = size};
   if (const auto why = book_.add_mapping(mapping); !why.empty()) {
@@ -269,7 +340,10 @@ bool CudaDevice::unmap(std::byte* at, Bytes size) {
     return failure_.set("unmap(", at, ", ", size, "): ", why);
   }
   const CudaResult result = beside_graphs([&] { return driver_.mem_unmap(at, length(size)); });
-  if (succeeded(result, "unmap(", at, ", ", size, ")")) return note_mapped(-size);
+  if (succeeded(result, "unmap(", at, ", ", size, ")")) {
+    if (watch_.unmapped) watch_.unmapped(at, size);
+    return note_mapped(-size);
+  }
   book_.add_mapping(mapping);
   return false;
 }
@@ -423,6 +497,8 @@ Gpu open_gpu(int ordinal) {
   gpu.properties.location.device = gpu.device;
   // So that network cards can reach mapped memory as they reach that of cuMemAlloc.
   gpu.properties.gpu_direct_rdma = can(gpu.driver, kRdmaOfPages, gpu.device) ? 1 : 0;
+  // So that other processes can be given it.
+  gpu.properties.handle_types = can(gpu.driver, kFilesOfPages, gpu.device) ? kFileHandle : 0;
   gpu.page_size = find_page_size(gpu);
   // Last, so that nothing can fail while it is held and nobody is there to release it.
   check(gpu.driver, gpu.driver.device_primary_ctx_retain(&gpu.context, gpu.device),
@@ -432,9 +508,9 @@ Gpu open_gpu(int ordinal) {
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda(int ordinal, MapLimit limit) {
+std::unique_ptr<Device> open_cuda(int ordinal, MapWatch watch) {
   try {
-    return std::make_unique<CudaDevice>(open_gpu(ordinal), std::move(limit));
+    return std::make_unique<CudaDevice>(open_gpu(ordinal), std::move(watch));
   } catch (const Error& error) {
     fail("cuda:", ordinal, ": ", error.what());
   }

@@ -59,6 +59,9 @@ const char* find_functions(void* library, CudaDriver& driver) {
   symbols.find(driver.mem_map, "cuMemMap");
   symbols.find(driver.mem_unmap, "cuMemUnmap");
   symbols.find(driver.mem_set_access, "cuMemSetAccess");
+  symbols.find(driver.mem_retain_allocation_handle, "cuMemRetainAllocationHandle");
+  symbols.find(driver.mem_export_to_shareable_handle, "cuMemExportToShareableHandle");
+  symbols.find(driver.mem_import_from_shareable_handle, "cuMemImportFromShareableHandle");
   symbols.find(driver.mem_get_allocation_granularity, "cuMemGetAllocationGranularity");
   symbols.find(driver.event_create, "cuEventCreate");
   symbols.find(driver.event_record, "cuEventRecord");

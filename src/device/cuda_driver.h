@@ -72,6 +72,9 @@ struct CudaDriver {
   CudaResult (*mem_map)(std::byte* at, std::size_t size, std::size_t offset, CudaPages pages,
                         std::uint64_t flags);
   CudaResult (*mem_unmap)(std::byte* at, std::size_t size);
+  CudaResult (*mem_retain_allocation_handle)(CudaPages* pages, std::byte* at);
+  CudaResult (*mem_export_to_shareable_handle)(void* handle, CudaPages pages, int type, std::uint64_t flags);
+  CudaResult (*mem_import_from_shareable_handle)(CudaPages* pages, void* handle, int type);
   CudaResult (*mem_set_access)(std::byte* at, std::size_t size, const CudaAccess* access, std::size_t count);
   CudaResult (*mem_get_allocation_granularity)(std::size_t* size, const CudaPageProperties* properties,
                                                int option);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/base.h"
 #include "trace/model.h"
@@ -22,6 +23,12 @@ inline constexpr DeviceEvent kNoEvent = 0;
 struct DeviceMemory {
   Bytes free = 0;
   Bytes total = 0;
+};
+
+/// Memory as other processes may open it: a file descriptor of the process that it belongs to.
+struct SharedPiece {
+  int file = -1;
+  Bytes size = 0;
 };
 
 /// One device. Safe to call from any thread. Nothing here throws: a call that fails says so in its result,
@@ -56,9 +63,17 @@ class Device {
   virtual bool map(std::byte* at, Bytes size) = 0;
   /// Takes the memory of exactly one map() away again. Work that still uses it must be over.
   virtual bool unmap(std::byte* at, Bytes size) = 0;
-  /// Lets kernels of the device that CUDA counts as `peer` reach all that is mapped here, now and later. False
-  /// when they cannot.
+  /// Lets kernels of the device that CUDA counts as `peer` reach all that is mapped here, now and later.
+  /// False when they cannot.
   virtual bool let_peer(int /*peer*/) { return false; }
+
+  /// What map() has put behind the addresses from `begin`, where one map() began, up to `end`: in order, for
+  /// open_shared() in another process. The files are the caller's to close. Nothing on failure.
+  virtual std::vector<SharedPiece> share(std::byte* /*begin*/, const std::byte* /*end*/) { return {}; }
+  /// Maps pieces of another process, whose files were made this process's own, one behind the other; nullptr
+  /// on failure. To be given to close_shared() with the sum of their sizes.
+  virtual std::byte* open_shared(const std::vector<SharedPiece>& /*pieces*/) { return nullptr; }
+  virtual bool close_shared(std::byte* /*at*/, Bytes /*size*/) { return false; }
 
   /// An event behind all work that `stream` has been given so far; kNoEvent on failure.
   virtual DeviceEvent record(Stream stream) = 0;
