@@ -7,10 +7,11 @@ namespace stweaver {
 
 /// The last gap that begins at or below `offset`; failing that the first of all.
 FreeSpace::Place FreeSpace::find(Bytes offset) const {
-  const auto chunk = std::partition_point(chunks_.begin(), chunks_.end(),
-                                          [offset](const auto& c) { return c->gaps[0].offset <= offset; });
+  const auto chunk = std::partition_point(chunks_.begin(), chunks_.end(), [offset](const Held& held) {
+    return held.chunk->gaps[0].offset <= offset;
+  });
   if (chunk == chunks_.begin()) return {};
-  const Chunk& found = **std::prev(chunk);
+  const Chunk& found = *std::prev(chunk)->chunk;
   const auto* const end = found.gaps.data() + found.count;
   const auto* const gap =
       std::partition_point(found.gaps.data() + 1, end, [offset](const Gap& g) { return g.offset <= offset; });
@@ -19,7 +20,7 @@ FreeSpace::Place FreeSpace::find(Bytes offset) const {
 }
 
 FreeSpace::Place FreeSpace::next(Place at) const {
-  if (++at.index < chunks_[at.chunk]->count) return at;
+  if (++at.index < chunks_[at.chunk].chunk->count) return at;
   return {at.chunk + 1, 0};
 }
 
@@ -82,7 +83,7 @@ void FreeSpace::take_from(Place at, Bytes offset, Bytes end) {
 }
 
 void FreeSpace::note_size(Place at) {
-  Bytes& largest = chunks_[at.chunk]->largest;
+  Bytes& largest = chunks_[at.chunk].largest;
   largest = std::max(largest, gap(at).end - gap(at).offset);
 }
 
@@ -99,40 +100,40 @@ std::unique_ptr<FreeSpace::Chunk> FreeSpace::new_chunk() {
 /// Inserts before the gap at `at`, or at the end of that chunk.
 void FreeSpace::insert(Place at, const Gap& gap) {
   if (chunks_.empty()) {
-    chunks_.push_back(new_chunk());
-    chunks_.front()->count = 0;
+    chunks_.push_back({new_chunk()});
+    chunks_.front().chunk->count = 0;
   }
-  if (chunks_[at.chunk]->count == kChunk) {
+  if (chunks_[at.chunk].chunk->count == kChunk) {
     constexpr std::size_t kHalf = kChunk / 2;
     std::unique_ptr<Chunk> upper = new_chunk();
-    Chunk& lower = *chunks_[at.chunk];
+    Chunk& lower = *chunks_[at.chunk].chunk;
     std::copy(lower.gaps.begin() + kHalf, lower.gaps.end(), upper->gaps.begin());
     upper->count = kChunk - kHalf;
-    upper->largest = lower.largest;
     lower.count = kHalf;
-    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at.chunk) + 1, std::move(upper));
+    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at.chunk) + 1,
+                   {std::move(upper), chunks_[at.chunk].largest});
     if (at.index > kHalf) at = {at.chunk + 1, at.index - kHalf};
   }
-  Chunk& chunk = *chunks_[at.chunk];
+  Chunk& chunk = *chunks_[at.chunk].chunk;
   Gap* const to = chunk.gaps.data() + at.index;
   std::copy_backward(to, chunk.gaps.data() + chunk.count, chunk.gaps.data() + chunk.count + 1);
   *to = gap;
-  if (chunk.count++ == 0) chunk.largest = 0;
+  ++chunk.count;
   note_size(at);
 }
 
 void FreeSpace::erase(Place at) {
-  Chunk& chunk = *chunks_[at.chunk];
+  Chunk& chunk = *chunks_[at.chunk].chunk;
   Gap* const gone = chunk.gaps.data() + at.index;
   std::copy(gone + 1, chunk.gaps.data() + chunk.count, gone);
   if (--chunk.count > 0) return;
-  spare_.push_back(std::move(chunks_[at.chunk]));
+  spare_.push_back(std::move(chunks_[at.chunk].chunk));
   chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(at.chunk));
 }
 
 std::size_t FreeSpace::gaps() const {
   std::size_t count = 0;
-  for (const auto& chunk : chunks_) count += chunk->count;
+  for (const Held& held : chunks_) count += held.chunk->count;
   return count;
 }
 

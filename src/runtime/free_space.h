@@ -86,9 +86,9 @@ class FreeSpace {
     Bytes best = 0;
     Bytes best_room = kNoRoom;
     for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
-      Chunk& chunk = *chunks_[c];
+      if (chunks_[c].largest < size) continue;
+      const Chunk& chunk = *chunks_[c].chunk;
       if (chunk.gaps[0].offset >= within.upper) break;
-      if (chunk.largest < size) continue;
       Bytes largest = 0;
       for (std::size_t i = 0; i < chunk.count; ++i) {
         const Gap& gap = chunk.gaps[i];
@@ -101,9 +101,29 @@ class FreeSpace {
           best_room = rest.length();
         });
       }
-      chunk.largest = largest;
+      chunks_[c].largest = largest;
     }
     return best_room == kNoRoom ? std::nullopt : std::optional(best);
+  }
+
+  /// Where the lowest gap of at least `size` bytes begins inside `within`, if `allowed(LastUse)` accepts who
+  /// used it last. The gap's part inside `within` counts.
+  template <typename Allowed>
+  std::optional<Bytes> first_fit(Bytes size, Interval within, Allowed allowed) {
+    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
+      if (chunks_[c].largest < size) continue;
+      const Chunk& chunk = *chunks_[c].chunk;
+      if (chunk.gaps[0].offset >= within.upper) break;
+      Bytes largest = 0;
+      for (std::size_t i = 0; i < chunk.count; ++i) {
+        const Gap& gap = chunk.gaps[i];
+        largest = std::max(largest, gap.end - gap.offset);
+        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
+        if (inside.length() >= size && allowed(gap.last)) return inside.lower;
+      }
+      chunks_[c].largest = largest;
+    }
+    return std::nullopt;
   }
 
   [[nodiscard]] Bytes idle() const { return idle_; }  ///< bytes in all gaps
@@ -115,8 +135,13 @@ class FreeSpace {
 
   struct Chunk {
     std::size_t count = 0;
-    Bytes largest = 0;  ///< no gap here is larger; the largest may be smaller
     std::array<Gap, kChunk> gaps;
+  };
+
+  /// What searches skip a chunk by, side by side.
+  struct Held {
+    std::unique_ptr<Chunk> chunk;
+    Bytes largest = 0;  ///< no gap in it is larger; the largest may be smaller
   };
 
   struct Place {
@@ -138,8 +163,8 @@ class FreeSpace {
 
   [[nodiscard]] Place find(Bytes offset) const;
   [[nodiscard]] bool exists(Place at) const { return at.chunk < chunks_.size(); }
-  [[nodiscard]] const Gap& gap(Place at) const { return chunks_[at.chunk]->gaps[at.index]; }
-  [[nodiscard]] Gap& gap(Place at) { return chunks_[at.chunk]->gaps[at.index]; }
+  [[nodiscard]] const Gap& gap(Place at) const { return chunks_[at.chunk].chunk->gaps[at.index]; }
+  [[nodiscard]] Gap& gap(Place at) { return chunks_[at.chunk].chunk->gaps[at.index]; }
   [[nodiscard]] Place next(Place at) const;
   void insert(Place at, const Gap& gap);
   void erase(Place at);
@@ -147,7 +172,7 @@ class FreeSpace {
   void take_from(Place at, Bytes offset, Bytes end);
   std::unique_ptr<Chunk> new_chunk();
 
-  std::vector<std::unique_ptr<Chunk>> chunks_;  ///< none is empty
+  std::vector<Held> chunks_;  ///< none is empty
   std::vector<std::unique_ptr<Chunk>> spare_;
   Bytes idle_ = 0;
 };

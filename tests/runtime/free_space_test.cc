@@ -72,6 +72,16 @@ class Cells {
     return best ? std::optional(best->lower) : std::nullopt;
   }
 
+  /// The lowest run with room for `size` inside `within`.
+  template <typename Allowed>
+  [[nodiscard]] std::optional<Bytes> first_fit(Bytes wanted, Interval within, Allowed allowed) const {
+    for (const Interval& run : runs()) {
+      const Interval room = {std::max(run.lower, within.lower), std::min(run.upper, within.upper)};
+      if (room.upper - room.lower >= wanted && allowed(lane(run.lower))) return room.lower;
+    }
+    return std::nullopt;
+  }
+
   [[nodiscard]] Bytes size() const { return static_cast<Bytes>(cells_.size()); }
 
  private:
@@ -105,7 +115,7 @@ class Twins {
     ASSERT_EQ(space_.is_idle(offset, size), cells_.is_idle(offset, size));
     if (cells_.is_taken(offset, size)) return give(offset, size);
     if (chance()) return ask_for_range(offset, size);
-    ask_for_best(size);
+    chance() ? ask_for_best(size) : ask_for_first(size);
   }
 
   void expect_alike() const {
@@ -152,6 +162,16 @@ class Twins {
     const std::optional<Bytes> wanted =
         cells_.best_fit(size, within, [&](LaneId lane) { return lane != refused; });
     ASSERT_EQ(space_.best_fit(size, within, [&](const LastUse& last) { return last.lane != refused; }),
+              wanted);
+    if (wanted) take(*wanted, size);
+  }
+
+  void ask_for_first(Bytes size) {
+    const auto refused = any<LaneId>(0, lanes_);
+    const Interval within = {any<Bytes>(0, cells_.size()), any<Bytes>(0, cells_.size())};
+    const std::optional<Bytes> wanted =
+        cells_.first_fit(size, within, [&](LaneId lane) { return lane != refused; });
+    ASSERT_EQ(space_.first_fit(size, within, [&](const LastUse& last) { return last.lane != refused; }),
               wanted);
     if (wanted) take(*wanted, size);
   }
@@ -219,6 +239,7 @@ TEST(FreeSpace, IsEmptyAtFirst) {
   EXPECT_FALSE(space.is_idle(0, 1));
   EXPECT_FALSE(space.take_if(0, 1, kAnybody));
   EXPECT_EQ(space.best_fit(1, {0, 100}, kAnybody), std::nullopt);
+  EXPECT_EQ(space.first_fit(1, {0, 100}, kAnybody), std::nullopt);
 }
 
 TEST(FreeSpace, JoinsNeighboursOfOneLaneAndKeepsOthersApart) {
