@@ -89,14 +89,15 @@ bool Arena::map_extent(std::size_t at, Interval range) {
   return true;
 }
 
-void Arena::unmap_idle(const Interval& keep) {
+void Arena::unmap_idle(const Interval& keep, Bytes enough) {
+  const Bytes before = mapped_;
   std::optional<bool> is_still;  // idle for the program, but work may still use it
   const auto is_idle = [&](const Extent& extent) {
     return !overlaps({extent.offset, extent.offset + extent.size}, keep) &&
            free_space.is_idle(extent.offset, extent.size);
   };
   std::erase_if(extents_, [&](const Extent& extent) {
-    if (!is_idle(extent)) return false;
+    if (before - mapped_ >= enough || !is_idle(extent)) return false;
     if (!is_still) is_still = device_->synchronize();
     return *is_still && unmap_extent(extent);
   });

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ class Arena {
   /// Memory comes and goes in pieces of this size at most: small enough to give back what is idle, large
   /// enough that mapping a whole GPU takes a few hundred calls.
   static constexpr Bytes kExtent = 256 * kMiB;
+  static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
   /// Bytes of addresses, several times the device's memory; they are reserved when first needed. 0 when that
   /// fails or the device cannot map.
@@ -39,8 +41,9 @@ class Arena {
   /// Where the memory below `limit` ends that is mapped highest; 0 when there is none.
   [[nodiscard]] Bytes mapped_end(Bytes limit) const;
 
-  /// Takes memory away where it is idle, except in `keep`. In whole extents: what one map() call put there.
-  void unmap_idle(const Interval& keep);
+  /// Takes memory away where it is idle, except in `keep`, until that is `enough` bytes. In whole extents:
+  /// what one map() call put there.
+  void unmap_idle(const Interval& keep, Bytes enough = kAll);
 
   [[nodiscard]] bool contains(std::uintptr_t address) const {
     return address - base_ < static_cast<std::uintptr_t>(addresses_);

@@ -146,6 +146,53 @@ TEST(Arena, WaitsForAllWorkBeforeItGivesBack) {
   EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 2);
 }
 
+TEST(Arena, MapsInPiecesOfTheSizeAskedFor) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  Arena arena(device);
+  ASSERT_TRUE(arena.map({0, 5 * kPage}, 2 * kPage));
+  EXPECT_EQ(device.calls(DeviceCall::kMap), 3);
+  arena.free_space.take(0, 512);
+  arena.free_space.take(4 * kPage, 512);
+  arena.unmap_idle({});
+  EXPECT_EQ(arena.mapped(), 3 * kPage);
+  EXPECT_TRUE(arena.map({0, 5 * kPage}, 2 * kPage)) << "only what is missing";
+  EXPECT_EQ(device.calls(DeviceCall::kMap), 4);
+}
+
+TEST(Arena, GivesBackNoMoreThanIsEnough) {
+  HostDevice device(kGiB);
+  Arena arena(device);
+  ASSERT_TRUE(arena.map({0, 8 * kPage}, kPage));
+  arena.unmap_idle({}, 2 * kPage);
+  EXPECT_EQ(arena.mapped(), 6 * kPage);
+  arena.unmap_idle({}, kPage + 1);
+  EXPECT_EQ(arena.mapped(), 4 * kPage) << "in whole extents";
+  EXPECT_EQ(used(device), 4 * kPage);
+}
+
+TEST(Arena, KnowsWhereItsMemoryEndsBelowALimit) {
+  HostDevice device(kGiB);
+  Arena arena(device);
+  EXPECT_EQ(arena.mapped_end(kGiB), 0);
+  ASSERT_TRUE(arena.map({kPage, 3 * kPage}));
+  ASSERT_TRUE(arena.map({6 * kPage, 8 * kPage}));
+  EXPECT_EQ(arena.mapped_end(kPage), 0);
+  EXPECT_EQ(arena.mapped_end(6 * kPage), 3 * kPage);
+  EXPECT_EQ(arena.mapped_end(kGiB), 8 * kPage);
+}
+
+TEST(Arena, AsksOnceWhetherTheDeviceIsStill) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  Arena arena(device);
+  ASSERT_TRUE(arena.map({0, 4 * kPage}, kPage));
+  device.fail_every(DeviceCall::kSynchronize);
+  arena.unmap_idle({});
+  EXPECT_EQ(arena.mapped(), 4 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 1);
+}
+
 TEST(Arena, KeepsWhatTheDeviceDoesNotTakeBack) {
   HostDevice host(8 * kExtent);
   FailingDevice device(host);
