@@ -14,6 +14,7 @@ namespace stweaver {
 enum class Source : std::uint8_t {
   kPlanned,   ///< the arena, at the place the plan has for it
   kReused,    ///< the arena, where it was idle
+  kFreeForm,  ///< the arena, where no plan governs
   kFallback,  ///< the upstream allocator
 };
 

@@ -12,6 +12,8 @@ namespace {
 constexpr Bytes kWorthReleasing = 64;
 /// A request that the plan does not know is taken to live for so many others.
 constexpr Time kHorizon = 256;
+/// No device has memory for more, and less can be rounded up.
+constexpr Bytes kMostBytes = Bytes{1} << 60U;
 
 std::uintptr_t number_of(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
@@ -24,7 +26,7 @@ void* pointer_to(std::uintptr_t address) {
 }  // namespace
 
 RuntimeAllocator::RuntimeAllocator(Device& device, Upstream& upstream)
-    : device_(device), upstream_(upstream), arena_(device), order_(device) {}
+    : device_(device), upstream_(upstream), arena_(device), order_(device), free_form_(arena_, order_) {}
 
 RuntimeAllocator::~RuntimeAllocator() {
   for (const Waiting& waiting : waiting_) {
@@ -42,8 +44,9 @@ void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
   if (void* const memory = allocate_in_arena(size, stream, pool, why)) return memory;
   if (void* const memory = allocate_upstream(size, stream, pool, why)) return memory;
   // Out of memory, all but what is idle in the arena.
-  if (void* const memory = allocate_anywhere(size, stream, pool)) return memory;
+  if (void* const memory = allocate_anywhere(size, stream, pool, why)) return memory;
   if (reclaim()) {
+    if (void* const memory = allocate_free_form(size, stream, pool, why)) return memory;
     if (void* const memory = allocate_upstream(size, stream, pool, why)) return memory;
   }
   note_out_of_memory(size);
@@ -53,18 +56,64 @@ void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
 void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why) {
   const std::scoped_lock lock(mutex_);
   ++now_;
-  if (!matcher_ || size > plan().arena) {
-    if (matcher_) why = Miss::kTooLarge;
-    return nullptr;
-  }
+  if (matcher_ && size > plan().arena) why = Miss::kTooLarge;
+  const bool governed = matcher_ && size <= plan().arena;
+  if (!governed && (!uses_free_form_ || pool != 0 || size > kMostBytes)) return nullptr;
   order_.advance(now_);
   if (!waiting_.empty()) release_passed();
-  const Wish wish = {size, align_up(size, plan().alignment), stream, order_.lane_of(stream), pool};
-  const std::optional<Grant> grant = find_place(wish, why);
-  return grant ? give(wish, *grant) : nullptr;
+  const Wish wish = wish_of(size, stream, pool);
+  std::optional<Grant> grant = governed ? find_place(wish, why) : std::nullopt;
+  if (!grant) grant = find_free_form(wish);
+  return grant ? give(wish, *grant, why) : nullptr;
 }
 
-void* RuntimeAllocator::give(const Wish& wish, const Grant& grant) {
+RuntimeAllocator::Wish RuntimeAllocator::wish_of(Bytes size, Stream stream, Pool pool) {
+  const Bytes alignment = matcher_ ? plan().alignment : kAlignment;
+  return {size, align_up(size, alignment), stream, order_.lane_of(stream), pool};
+}
+
+/// A place that no plan has for it: where no plan governs, but rather in the plan's range than in more memory
+/// than ever.
+std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wish& wish) {
+  if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
+  std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
+  if (!place && !free_form_.is_closed(now_)) {
+    const Bytes excess = free_form_.make_room(wish.room, plan_range());
+    if (excess > 0 && matcher_) {
+      if (const std::optional<Bytes> gap = find_any_gap(wish)) return reuse(*gap, wish);
+      borrow(excess);
+    }
+    place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);
+    if (!place) ++statistics_.refusals;
+    note_reserved();
+  }
+  if (!place) return std::nullopt;
+  arena_.free_space.take(*place, wish.room);
+  return Grant{Source::kFreeForm, *place, false};
+}
+
+/// In the plan's range, whoever is to use it next.
+std::optional<Bytes> RuntimeAllocator::find_any_gap(const Wish& wish) {
+  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+  return arena_.free_space.best_fit(wish.room, plan_range(), no_wait);
+}
+
+/// Takes memory from behind the plan's idle places, for this step.
+void RuntimeAllocator::borrow(Bytes size) {
+  const Bytes before = arena_.mapped();
+  arena_.unmap_idle({}, size);
+  if (arena_.mapped() < before) has_holes_ = true;
+}
+
+void* RuntimeAllocator::allocate_free_form(Bytes size, Stream stream, Pool pool, Miss why) {
+  const std::scoped_lock lock(mutex_);
+  if (size > kMostBytes) return nullptr;
+  const Wish wish = wish_of(size, stream, pool);
+  const std::optional<Grant> grant = find_free_form(wish);
+  return grant ? give(wish, *grant, why) : nullptr;
+}
+
+void* RuntimeAllocator::give(const Wish& wish, const Grant& grant, Miss why) {
   const Block block = {.address = arena_.address_of(grant.offset),
                        .size = wish.size,
                        .room = wish.room,
@@ -72,7 +121,7 @@ void* RuntimeAllocator::give(const Wish& wish, const Grant& grant) {
                        .source = grant.source,
                        .hands_over = grant.hands_over};
   add_block(block, wish.stream, wish.pool);
-  count_served(block, {});
+  count_served(block, why);
   return pointer_to(block.address);
 }
 
@@ -169,10 +218,10 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
 
 void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why) {
   void* const memory = upstream_.allocate(size, stream, pool);
-  if (memory == nullptr) return nullptr;
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   note_fallback(reserved);
+  if (memory == nullptr) return nullptr;
   const Block block = {.address = number_of(memory),
                        .size = size,
                        .lane = order_.lane_of(stream),
@@ -189,14 +238,21 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
 }
 
 /// In any gap of the arena, whoever used it last and whoever is to use it next.
-void* RuntimeAllocator::allocate_anywhere(Bytes size, Stream stream, Pool pool) {
+void* RuntimeAllocator::allocate_anywhere(Bytes size, Stream stream, Pool pool, Miss why) {
   const std::scoped_lock lock(mutex_);
-  if (!matcher_ || pool != 0 || size > plan().arena || !come_to_rest()) return nullptr;
-  const Wish wish = {size, align_up(size, plan().alignment), stream, order_.lane_of(stream), pool};
+  if (pool != 0 || size > arena_.mapped() || !come_to_rest()) return nullptr;
+  const Wish wish = wish_of(size, stream, pool);
   if (wish.lane == kNobody) return nullptr;
   const auto anybody = [](const LastUse&) { return true; };
-  const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, plan_range(), anybody);
-  return gap ? give(wish, reuse(*gap, wish)) : nullptr;
+  if (matcher_) {
+    if (const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, plan_range(), anybody))
+      return give(wish, reuse(*gap, wish), why);
+  }
+  if (!uses_free_form_) return nullptr;
+  const std::optional<Bytes> gap = arena_.free_space.best_fit(wish.room, {0, arena_.addresses()}, anybody);
+  if (!gap) return nullptr;
+  arena_.free_space.take(*gap, wish.room);
+  return give(wish, {Source::kFreeForm, *gap, false}, why);
 }
 
 /// Waits for all work of the device, after which any stream may use what is idle.
@@ -216,11 +272,15 @@ bool RuntimeAllocator::reclaim() {
     const Bytes before = arena_.mapped();
     arena_.unmap_idle({});
     if (arena_.mapped() == before) return false;
+    free_form_.retry();
     has_holes_ = true;
     ++statistics_.reclaims;
     note_reserved();
   }
   upstream_.empty_cache();
+  const Bytes reserved = upstream_.reserved();
+  const std::scoped_lock lock(mutex_);
+  note_fallback(reserved);
   return true;
 }
 
@@ -320,6 +380,7 @@ void RuntimeAllocator::release(const Waiting& waiting, Tick freed) {
   }
   if (recorder_ && waiting.recorded != kNotRecorded) recorder_->free(waiting.recorded);
   arena_.free_space.give(waiting.offset, waiting.size, {waiting.lane, freed});
+  if (!overlaps({waiting.offset, waiting.offset + waiting.size}, plan_range())) is_trimmed_ = false;
   statistics_.allocated -= waiting.size;
 }
 
@@ -352,15 +413,18 @@ void RuntimeAllocator::begin_step() {
     end_step();
     note_fallback(reserved);
     release_passed();
+    free_form_.retry();
     if (!matcher_) {
-      arena_.unmap_idle({});  // what still lived when the plan was dropped
+      if (!uses_free_form_) arena_.unmap_idle({});  // what still lived when the plan was dropped
       return note_reserved();
     }
     matcher_->begin_step();
+    const bool quiet = statistics_.last_step.served.misses() == 0;
+    const Bytes bearable = quiet ? 0 : plan().arena / kWorthReleasing;
+    release_fallback = idle > bearable;
+    if (!std::exchange(is_trimmed_, true)) free_form_.trim(bearable, plan_range());
     if (has_holes_) has_holes_ = !arena_.map(plan_range());
     note_reserved();
-    const bool quiet = statistics_.last_step.served.misses() == 0;
-    release_fallback = idle > (quiet ? 0 : plan().arena / kWorthReleasing);
   }
   if (!release_fallback) return;
   upstream_.empty_cache();
@@ -399,6 +463,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
   } else {
     has_holes_ = !arena_.map(before);
   }
+  free_form_.retry();
   note_fallback(reserved);
   return mapped;
 }
@@ -417,7 +482,13 @@ void RuntimeAllocator::empty_cache() {
   const std::scoped_lock lock(mutex_);
   release_passed();
   arena_.unmap_idle(plan_range());
+  free_form_.retry();
   note_fallback(reserved);
+}
+
+void RuntimeAllocator::use_free_form(bool on) {
+  const std::scoped_lock lock(mutex_);
+  uses_free_form_ = on;
 }
 
 bool RuntimeAllocator::follows_plan() const {
@@ -463,6 +534,7 @@ RuntimeStatistics RuntimeAllocator::statistics() const {
   const std::scoped_lock lock(mutex_);
   RuntimeStatistics all = statistics_;
   all.blocks = static_cast<std::int64_t>(blocks_.size());
+  all.planned_arena = plan_range().length();
   all.waits = order_.waits();
   all.events = order_.events();
   return all;
@@ -536,6 +608,7 @@ void RuntimeAllocator::count_living(const Block& block, int sign) {
   statistics_.requested += size;
   if (block.source == Source::kPlanned) statistics_.planned += size;
   if (block.source == Source::kReused) statistics_.reused += size;
+  if (block.source == Source::kFreeForm) statistics_.free_form += size;
   if (block.source == Source::kFallback) statistics_.fallback += size;
   const bool in_arena = block.source != Source::kFallback;
   meters_.count(block.size, in_arena ? block.room : align_up(block.size, kAlignment), in_arena, sign > 0);
@@ -546,12 +619,13 @@ void RuntimeAllocator::count_living(const Block& block, int sign) {
 }
 
 void RuntimeAllocator::count_served(const Block& block, Miss why) {
+  const bool planned = block.source == Source::kPlanned || block.source == Source::kReused;
   for (Served* const served : {&statistics_.served, &statistics_.step.served}) {
     if (block.source == Source::kPlanned) ++served->planned;
     if (block.source == Source::kReused) ++served->reused;
-    if (block.source == Source::kFallback) ++served->missed[static_cast<std::size_t>(why)];
+    if (!planned) ++served->missed[static_cast<std::size_t>(why)];
   }
-  if (block.source == Source::kFallback) statistics_.missed_bytes += block.size;
+  if (!planned) statistics_.missed_bytes += block.size;
 }
 
 }  // namespace stweaver

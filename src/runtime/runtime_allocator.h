@@ -12,6 +12,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/block_table.h"
+#include "runtime/free_form.h"
 #include "runtime/matcher.h"
 #include "runtime/meters.h"
 #include "runtime/recorder.h"
@@ -26,7 +27,10 @@ namespace stweaver {
 /// 2. else in the smallest gap of the arena that is idle just now, needs no wait for another stream and is
 /// left
 ///    alone by the plan while the request lives (Dynamic Reusable Space);
-/// 3. else from the upstream allocator.
+/// 3. else, with use_free_form(), wherever the arena is idle outside of the plan's range, or grows, or,
+/// before
+///    it would hold more memory than ever, in any gap;
+/// 4. else from the upstream allocator.
 ///
 /// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,
 /// whatever the plan says and whatever the job does. Memory that one stream freed goes to another only behind
@@ -77,6 +81,11 @@ class RuntimeAllocator {
 
   /// Writes every request down from now on, blocks that live first. nullptr: no more.
   void record(std::shared_ptr<Recorder> recorder);
+
+  /// Whether requests that no plan has a place for are served in the arena too (free_form.h), so that what
+  /// they leave behind can be given back page by page; off at first. CUDA graphs, MemPools and whatever the
+  /// device has no memory for are upstream's all the same. Blocks stay where they are.
+  void use_free_form(bool on);
 
   [[nodiscard]] bool follows_plan() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
@@ -140,8 +149,13 @@ class RuntimeAllocator {
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
-  void* allocate_anywhere(Bytes size, Stream stream, Pool pool);
-  void* give(const Wish& wish, const Grant& grant);
+  void* allocate_anywhere(Bytes size, Stream stream, Pool pool, Miss why);
+  std::optional<Grant> find_free_form(const Wish& wish);
+  std::optional<Bytes> find_any_gap(const Wish& wish);
+  void borrow(Bytes size);
+  void* allocate_free_form(Bytes size, Stream stream, Pool pool, Miss why);
+  [[nodiscard]] Wish wish_of(Bytes size, Stream stream, Pool pool);
+  void* give(const Wish& wish, const Grant& grant, Miss why);
   Grant reuse(Bytes gap, const Wish& wish);
   bool come_to_rest();
   bool reclaim();
@@ -166,11 +180,14 @@ class RuntimeAllocator {
   Arena arena_;
   BlockTable blocks_;
   StreamOrder order_;
+  FreeForm free_form_;
+  bool uses_free_form_ = false;
+  bool is_trimmed_ = true;          ///< nothing was freed outside the plan's range in this step
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last
   std::vector<Interval> in_use_;    ///< by the plan while a request lives, which is being placed
-  bool has_holes_ = false;          ///< parts of the plan's range were given back when memory ran out
+  bool has_holes_ = false;          ///< parts of the plan's range were given back or borrowed
   Tick now_ = 0;
   Tick step_began_ = 0;
   Tick step_before_began_ = 0;

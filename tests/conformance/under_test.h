@@ -101,10 +101,13 @@ inline Plan some_plan(Bytes arena) {
   return plan;
 }
 
-/// The allocator that follows a plan, with PyTorch's as its fallback.
+/// The allocator that follows a plan, with PyTorch's as its fallback; without a plan, as it records.
 class PlannedUnderTest final : public UnderTest {
  public:
-  PlannedUnderTest(Device& device, Plan plan) : fallback_({}, device), allocator_(device, fallback_) {
+  PlannedUnderTest(Device& device, Plan plan, bool free_form)
+      : fallback_({}, device), allocator_(device, fallback_) {
+    allocator_.use_free_form(free_form);
+    if (plan.slots.empty()) return;
     if (!allocator_.adopt(std::make_shared<PlanIndex>(std::move(plan)))) fail("the plan was not adopted");
   }
 
@@ -125,9 +128,9 @@ class PlannedUnderTest final : public UnderTest {
   std::atomic<int> requests_ = 0;
 };
 
-inline Candidate planned_on_host(std::string name, Bytes arena) {
-  const auto make = [arena](Device& device) {
-    return std::make_unique<PlannedUnderTest>(device, some_plan(arena));
+inline Candidate planned_on_host(std::string name, Bytes arena, bool free_form) {
+  const auto make = [arena, free_form](Device& device) {
+    return std::make_unique<PlannedUnderTest>(device, some_plan(arena), free_form);
   };
   return {.name = std::move(name), .make = make, .real_memory = true, .keeps = arena};
 }
@@ -139,7 +142,9 @@ inline std::vector<Candidate> candidates() {
       simulated("SimulatedExpandable", "expandable_segments:True"),
       on_host("HostNative", ""),
       on_host("HostExpandable", "expandable_segments:True"),
-      planned_on_host("HostPlanned", 32 * kMiB),
+      planned_on_host("HostPlanned", 32 * kMiB, false),
+      planned_on_host("HostPlannedFreeForm", 32 * kMiB, true),
+      planned_on_host("HostRecording", 0, true),
   };
 }
 

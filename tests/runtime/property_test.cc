@@ -95,6 +95,7 @@ struct Weather {
   double foreign = 0;  ///< share of requests that the plan does not have
   int threads = 0;
   Bytes spare = 0;  ///< memory of the device beside the arena
+  bool free_form = false;
 };
 
 class Storm {
@@ -106,6 +107,7 @@ class Storm {
         device_(capacity_),
         upstream_(AllocatorSettings(), device_),
         allocator_(device_, upstream_) {
+    allocator_.use_free_form(weather.free_form);
     EXPECT_TRUE(allocator_.adopt(plans_[0]));
   }
 
@@ -164,8 +166,8 @@ class Storm {
       if (random.chance(0.1)) allocator_.drop_plan();
       if (random.chance(0.1)) allocator_.empty_cache();
       const RuntimeStatistics now = allocator_.statistics();
-      EXPECT_EQ(now.planned + now.reused + now.fallback, now.requested);
-      EXPECT_GE(std::min({now.planned, now.reused, now.fallback, now.allocated}), 0);
+      EXPECT_EQ(now.planned + now.reused + now.free_form + now.fallback, now.requested);
+      EXPECT_GE(std::min({now.planned, now.reused, now.free_form, now.fallback, now.allocated}), 0);
       EXPECT_GE(now.arena, now.allocated);
       EXPECT_LE(now.arena, capacity_);
       std::this_thread::yield();
@@ -206,6 +208,7 @@ class Storm {
     EXPECT_EQ(end.requested, 0);
     EXPECT_EQ(end.planned, 0);
     EXPECT_EQ(end.reused, 0);
+    EXPECT_EQ(end.free_form, 0);
     EXPECT_EQ(end.fallback, 0);
     EXPECT_EQ(end.allocated, 0);
     EXPECT_EQ(end.served.hits() + end.served.misses(), granted_);
@@ -237,7 +240,7 @@ TEST_P(AnyStorm, SharesNoLivingByteAndLosesNoBlock) {
   if (GetParam().foreign < 1) {
     EXPECT_GT(storm.statistics().served.planned, 0);
   }
-  if (GetParam().spare < 8 * kMiB) {
+  if (GetParam().spare < 8 * kMiB && !GetParam().free_form) {  // which fits into less
     EXPECT_GT(storm.refused(), 0) << "the device was to run out of memory";
   }
 }
@@ -245,9 +248,12 @@ TEST_P(AnyStorm, SharesNoLivingByteAndLosesNoBlock) {
 std::vector<Weather> weathers() {
   std::vector<Weather> all;
   unsigned seed = 1;
-  for (const double foreign : {0.0, 0.5, 1.0}) {
-    for (const int threads : {2, 4}) {
-      for (const Bytes spare : {2 * kMiB, 64 * kMiB}) all.push_back({seed++, foreign, threads, spare});
+  for (const bool free_form : {false, true}) {
+    for (const double foreign : {0.0, 0.5, 1.0}) {
+      for (const int threads : {2, 4}) {
+        for (const Bytes spare : {2 * kMiB, 64 * kMiB})
+          all.push_back({seed++, foreign, threads, spare, free_form});
+      }
     }
   }
   return all;
@@ -259,7 +265,7 @@ INSTANTIATE_TEST_SUITE_P(Property, AnyStorm, testing::ValuesIn(weathers()), [](c
               w.foreign == 0  ? "Fits"
               : w.foreign < 1 ? "HalfFits"
                               : "DoesNotFit",
-              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample");
+              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample", w.free_form ? "FreeForm" : "");
 });
 
 }  // namespace

@@ -441,8 +441,10 @@ TEST(RuntimeAllocator, RecordingItsOwnStreamHoldsNothingBack) {
 /// A program that uses its memory on several streams, on a device that knows what comes after what.
 class Program {
  public:
-  Program(std::shared_ptr<const PlanIndex> plan, unsigned seed, int streams)
-      : plan_(std::move(plan)), random_(seed), streams_(streams), watched_(device_, upstream_, plan_) {}
+  Program(std::shared_ptr<const PlanIndex> plan, unsigned seed, int streams, bool free_form)
+      : plan_(std::move(plan)), random_(seed), streams_(streams), watched_(device_, upstream_, plan_) {
+    watched_.allocator.use_free_form(free_form);
+  }
 
   void run(int calls) {
     for (int i = 0; i < calls; ++i) {
@@ -532,9 +534,9 @@ class Program {
 TEST(RuntimeAllocator, NeverHandsMemoryToAStreamBeforeItsLastUsersAreDone) {
   const std::shared_ptr<const PlanIndex> plan = training_on_two_streams().plan;
   for (const int streams : {2, 8, 90}) {
-    for (unsigned seed = 0; seed < 6; ++seed) {
+    for (unsigned seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(text(streams, " streams, seed ", seed));
-      Program program(plan, seed, streams);
+      Program program(plan, seed, streams, seed % 2 == 1);
       program.run(1500);
       EXPECT_GT(program.statistics().served.planned, 100);
       EXPECT_GT(program.statistics().waits, 0);
@@ -778,13 +780,141 @@ TEST(RuntimeAllocator, GivesTheFallbacksIdleMemoryBackAtAStepBoundary) {
   watched.free(kept);
 }
 
+// ---- what no plan governs ----
+
+TEST(RuntimeAllocator, WithoutAPlanServesFromTheArenaInFreeForm) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  void* const block = watched.allocate(5 * kMiB);
+  const RuntimeStatistics now = watched.allocator.statistics();
+  EXPECT_EQ(now.free_form, 5 * kMiB);
+  EXPECT_EQ(now.arena, 6 * kMiB);
+  EXPECT_EQ(now.fallback_reserved, 0);
+  EXPECT_EQ(now.served.missed[static_cast<std::size_t>(Miss::kNoPlan)], 1) << "no plan served it";
+  EXPECT_EQ(now.missed_bytes, 5 * kMiB);
+  watched.free(block);
+  EXPECT_THAT([&] { watched.allocator.free(block); }, ThrowsMessage<Error>(HasSubstr("freed twice")));
+  watched.allocator.empty_cache();
+  EXPECT_EQ(device.memory().free, kGiB);
+}
+
+TEST(RuntimeAllocator, RequestsOfPrivatePoolsAreTheFallbacksInFreeFormToo) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  void* const block = watched.allocate(5 * kMiB, 0, 3);
+  EXPECT_EQ(watched.allocator.statistics().fallback, 5 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().arena, 0);
+  watched.free(block);
+}
+
+TEST(RuntimeAllocator, APlanFindsNothingIdleBesideItselfWhenItIsAdopted) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  std::vector<void*> blocks;
+  std::vector<void*> stay;
+  for (int i = 0; i < 10; ++i) {
+    blocks.push_back(watched.allocate(40 * kMiB));
+    if (i % 5 == 2) stay.push_back(watched.allocate(2 * kMiB));
+  }
+  for (void* const block : blocks) watched.free(block);
+  for (int i = 0; i < 2; ++i) watched.begin_step();
+  EXPECT_GE(watched.allocator.statistics().arena, 400 * kMiB) << "kept for the next step";
+  ASSERT_TRUE(watched.allocator.adopt(roomy_plan(400 * kMiB)));
+  EXPECT_LE(watched.allocator.statistics().reserved(), 400 * kMiB + 2 * 2 * 2 * kMiB);
+  EXPECT_LE(watched.allocator.statistics().peaks.reserved, 480 * kMiB);
+  EXPECT_TRUE(watched.hits(400 * kMiB));
+  for (void* const block : stay) watched.free(block);
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 400 * kMiB) << "nobody lives outside of the plan";
+}
+
+TEST(RuntimeAllocator, WhatThePlanHasNoPlaceForGoesBesideItAndItsMemoryBackAtAStepBoundary) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({256 * kMiB}));
+  watched.allocator.use_free_form(true);
+  watched.allocate(256 * kMiB);
+  void* const extra = watched.allocate(100 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().free_form, 100 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().served.misses(), 1);
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 356 * kMiB);
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 356 * kMiB) << "it lives";
+  watched.free(extra);
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 256 * kMiB);
+}
+
+TEST(RuntimeAllocator, BorrowsFromBehindIdleSlotsRatherThanHoldMoreThanEver) {
+  HostDevice device(4 * kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  watched.free(watched.allocate(1100 * kMiB));
+  ASSERT_TRUE(watched.allocator.adopt(plan_of({kGiB})));
+  watched.begin_step();
+  void* const first = watched.allocate(600 * kMiB);  // as no slot is, and nowhere left alone by the plan
+  void* const second = watched.allocate(500 * kMiB);
+  EXPECT_LE(watched.allocator.statistics().peaks.reserved, 1200 * kMiB);
+  watched.free(first);
+  watched.free(second);
+  watched.begin_step();
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().reserved(), kGiB);
+  EXPECT_TRUE(watched.hits(kGiB)) << "the plan is whole again";
+}
+
+TEST(RuntimeAllocator, ServesFromTheFallbackAgainWhenFreeFormIsOver) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  void* const stays = watched.allocate(40 * kMiB);
+  watched.free(watched.allocate(40 * kMiB));
+  watched.allocator.use_free_form(false);
+  watched.allocator.drop_plan();
+  EXPECT_EQ(watched.allocator.statistics().arena, 40 * kMiB) << "what lives";
+  watched.free(watched.allocate(40 * kMiB));
+  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 40 * kMiB);
+  watched.free(stays);
+  watched.begin_step();
+  EXPECT_EQ(watched.allocator.statistics().arena, 0);
+}
+
+TEST(RuntimeAllocator, InFreeFormAnybodyGetsAnythingBeforeItRunsOutOfMemory) {
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.use_free_form(true);
+  void* const first = watched.allocate(40 * kMiB, 1);
+  watched.allocate(10 * kMiB, 1);
+  watched.free(first);
+  EXPECT_NE(watched.try_allocate(50 * kMiB, 2), nullptr);
+  EXPECT_EQ(watched.try_allocate(20 * kMiB, 2), nullptr);
+  EXPECT_EQ(watched.try_allocate(Bytes{1} << 62U, 2), nullptr);
+  EXPECT_EQ(watched.allocator.statistics().ooms, 2);
+  EXPECT_GT(watched.allocator.statistics().refusals, 0);
+}
+
 // ---- a device that fails ----
 
 constexpr std::array kDeviceCallsOfTheArena = {
     DeviceCall::kReserve, DeviceCall::kRelease, DeviceCall::kMap,    DeviceCall::kUnmap,
     DeviceCall::kRecord,  DeviceCall::kWait,    DeviceCall::kPassed, DeviceCall::kSynchronize};
 
-TEST(RuntimeAllocator, ServesTheJobWhateverCallOfTheDeviceFails) {
+class FreeFormOrNot : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(RuntimeAllocator, FreeFormOrNot, testing::Bool(),
+                         [](const auto& free_form) { return free_form.param ? "FreeForm" : "Fallback"; });
+
+TEST_P(FreeFormOrNot, ServesTheJobWhateverCallOfTheDeviceFails) {
+  const bool free_form = GetParam();
   const PlannedTraining job = training_on_two_streams();
   for (const DeviceCall call : kDeviceCallsOfTheArena) {
     for (const std::int64_t nth : {0, 1, 2, 5}) {
@@ -793,6 +923,7 @@ TEST(RuntimeAllocator, ServesTheJobWhateverCallOfTheDeviceFails) {
       FailingDevice device(host);
       CachingUpstream upstream{AllocatorSettings()};
       Watched watched(device, upstream);
+      watched.allocator.use_free_form(free_form);
       if (nth == 0) {
         device.fail_every(call);
       } else {
@@ -813,6 +944,7 @@ TEST(RuntimeAllocator, ServesTheJobWhateverCallOfTheDeviceFails) {
         }
       }
       watched.allocator.drop_plan();
+      for (int i = 0; i < 20; ++i) watched.free(watched.allocate(kMiB * i + 1));
       watched.allocator.adopt(job.plan);
       for (const auto& [id, block] : blocks) watched.free(block);
       device.heal();
@@ -868,7 +1000,9 @@ TEST(RuntimeAllocator, ServesElsewhereWhatCannotBeOrdered) {
 class Storm {
  public:
   Storm(const std::shared_ptr<const PlanIndex>& plan, unsigned seed, double foreign)
-      : plan_(plan->plan()), random_(seed), foreign_(foreign), watched_(device_, upstream_, plan) {}
+      : plan_(plan->plan()), random_(seed), foreign_(foreign), watched_(device_, upstream_, plan) {
+    watched_.allocator.use_free_form(seed % 2 == 1);
+  }
 
   void blow(int calls) {
     for (int i = 0; i < calls; ++i) {

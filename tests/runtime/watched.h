@@ -52,7 +52,7 @@ class Watched {
     expect_balanced_books();
   }
 
-  /// Whether the next request is served from the arena.
+  /// Whether the next request is served by the plan.
   bool hits(Bytes size, Stream stream = 0, Pool pool = 0) {
     const std::int64_t before = allocator.statistics().served.hits();
     allocate(size, stream, pool);
@@ -62,12 +62,12 @@ class Watched {
   void expect_balanced_books() const {
     const RuntimeStatistics now = allocator.statistics();
     EXPECT_EQ(now.requested, living_.bytes());
-    EXPECT_EQ(now.planned + now.reused + now.fallback, now.requested);
-    EXPECT_GE(std::min({now.planned, now.reused, now.fallback}), 0);
+    EXPECT_EQ(now.planned + now.reused + now.free_form + now.fallback, now.requested);
+    EXPECT_GE(std::min({now.planned, now.reused, now.free_form, now.fallback}), 0);
     EXPECT_EQ(now.blocks, living_.count());
     EXPECT_EQ(now.served.hits() + now.served.misses(), granted_);
     EXPECT_EQ(now.ooms, refused_);
-    EXPECT_GE(now.allocated, now.planned + now.reused);
+    EXPECT_GE(now.allocated, now.planned + now.reused + now.free_form);
     EXPECT_GE(now.arena, now.allocated);
     EXPECT_GE(now.fallback_reserved, 0);
     EXPECT_EQ(now.peaks.requested, peak_);
@@ -82,6 +82,7 @@ class Watched {
     EXPECT_EQ(living_.count(), 0);
     EXPECT_EQ(now.planned, 0);
     EXPECT_EQ(now.reused, 0);
+    EXPECT_EQ(now.free_form, 0);
     EXPECT_EQ(now.fallback, 0);
     EXPECT_EQ(now.allocated, 0);
   }

@@ -1,0 +1,54 @@
+// Places in the arena for what no plan governs.
+#pragma once
+
+#include <optional>
+
+#include "runtime/arena.h"
+#include "runtime/stream_order.h"
+
+namespace stweaver {
+
+/// An ordinary allocator that leaves no residue: memory is mapped in small extents, so that what is idle can
+/// be given back however the blocks that stay are scattered.
+///
+/// A request takes the lowest gap that is large enough and needs no wait for another stream, so what lives
+/// long comes to lie close together; failing that, memory is mapped behind the highest there is. Before more
+/// is mapped than ever, what is idle elsewhere is unmapped: addresses may have holes, memory need not. Small
+/// requests have addresses of their own, where they pin no memory among the large ones, as in PyTorch's small
+/// and large pools (c10/cuda/CUDACachingAllocator.cpp).
+///
+/// All of this happens outside of a range to `keep`, which a plan governs; it may be empty.
+class FreeForm {
+ public:
+  /// Both must outlive this.
+  FreeForm(Arena& arena, const StreamOrder& order) : arena_(&arena), order_(&order) {}
+
+  /// Where `room` idle bytes begin that `lane` may use as things are.
+  std::optional<Bytes> find(Bytes room, LaneId lane, const Interval& keep);
+
+  /// Unmaps what is idle if mapping `room` bytes would make it more than ever and if that yields enough to be
+  /// worth a synchronization. By how many bytes it is going to be more than ever.
+  Bytes make_room(Bytes room, const Interval& keep);
+
+  /// Maps memory for `room` bytes more; where they begin. Nothing when the device has none or there are no
+  /// addresses left: then the next calls are not tried until retry(), or for a while.
+  std::optional<Bytes> extend(Bytes room, LaneId lane, const Interval& keep, Tick now);
+
+  [[nodiscard]] bool is_closed(Tick now) const { return now < closed_until_; }
+  void retry() { closed_until_ = 0; }
+
+  /// Unmaps what is idle when that is more than `bearable` bytes.
+  void trim(Bytes bearable, const Interval& keep);
+
+ private:
+  [[nodiscard]] Interval region_of(Bytes room) const;
+  std::optional<Bytes> map_behind(Bytes room, LaneId lane, const Interval& keep);
+
+  Arena* arena_;
+  const StreamOrder* order_;
+  Bytes ceiling_ = 0;      ///< what may be mapped before anything is unmapped for it
+  Bytes scattered_ = 0;    ///< idle, but not in whole extents, when make_room() last looked
+  Tick closed_until_ = 0;  ///< the device has no memory until then
+};
+
+}  // namespace stweaver
