@@ -79,6 +79,7 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       requests_to_record_(kFirstSearch),
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
+  allocator_.use_free_form(options_.free_form);
   try {
     if (saved && adopt(std::make_shared<PlanIndex>(saved()))) {
       start_watching();
@@ -93,6 +94,7 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
 LifeCycle::~LifeCycle() {
   wait_for_planner();
   if (recorder_) allocator_.record(nullptr);
+  allocator_.use_free_form(false);
 }
 
 void LifeCycle::wait_for_planner() {
@@ -102,6 +104,7 @@ void LifeCycle::wait_for_planner() {
 void LifeCycle::begin_step() {
   allocator_.begin_step();
   ++steps_;
+  tell_refusals();
   if (stage_ == Stage::kRecording && steps_ >= recording_ends_) return start_planning();
   if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
   if (stage_ == Stage::kWatching) watch();
@@ -109,6 +112,7 @@ void LifeCycle::begin_step() {
 
 void LifeCycle::poll() {
   if (steps_ > 0) return;
+  tell_refusals();
   if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
   if (stage_ == Stage::kRecording && requests_of(allocator_) >= recording_began_ + requests_to_record_)
     start_planning();
@@ -201,7 +205,7 @@ void LifeCycle::start_watching() {
 void LifeCycle::watch() {
   const RuntimeStatistics now = allocator_.statistics();
   const Bytes missed = now.missed_bytes - std::exchange(missed_bytes_, now.missed_bytes);
-  const bool fits = allocator_.follows_plan() && missed <= now.arena / kMisfit;
+  const bool fits = allocator_.follows_plan() && missed <= now.planned_arena / kMisfit;
   if (fits) {
     if (++fits_ % kForgiveness == 0) misfits_ = std::max(misfits_ - 1, 0);
     if (fits_ == kMostPatience) patience_ = kPatience;
@@ -214,6 +218,13 @@ void LifeCycle::watch() {
   patience_ = std::min(2 * patience_, kMostPatience);
   steps_to_record_ = std::min(steps_to_record_ + 1, kMostSteps);  // to see what changes
   start_recording();
+}
+
+/// Once.
+void LifeCycle::tell_refusals() {
+  if (told_refusals_ || allocator_.statistics().refusals == 0) return;
+  told_refusals_ = true;
+  log("the device has no memory for what no plan governs; the allocator behind ours serves that");
 }
 
 void LifeCycle::log(const std::string& line) const {

@@ -36,6 +36,9 @@ struct LifeCycleOptions {
   std::string trace_path;  ///< also record into this file, the first time; empty for none
   /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
   int record_steps = 2;
+  /// Requests that no plan has a place for, those of the recorded steps above all, are served in the arena
+  /// and not by the upstream allocator: see RuntimeAllocator::use_free_form().
+  bool free_form = true;
   std::function<Plan(const Trace& trace)> plan;      ///< the planner; empty for plan_step()
   std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };
@@ -87,6 +90,7 @@ class LifeCycle {
   void give_up();
   void start_watching();
   void watch();
+  void tell_refusals();
   void log(const std::string& line) const;
 
   RuntimeAllocator& allocator_;
@@ -103,6 +107,7 @@ class LifeCycle {
   int misfits_ = 0;                   ///< steps that the plan did not fit, less those that were forgiven
   int fits_ = 0;                      ///< steps in a row that it fitted
   int patience_;                      ///< misfits to bear
+  bool told_refusals_ = false;
 };
 
 }  // namespace stweaver

@@ -56,6 +56,7 @@ class Life {
   std::unique_ptr<LifeCycle> make(const ServeOptions& options, int device, std::vector<std::string>& log) {
     LifeCycleOptions how;
     how.device = device;
+    how.free_form = options.free_form;
     how.log = [&log](const std::string& line) { log.push_back(line); };
     how.plan = [this](const Trace& trace) {
       const auto begin = std::chrono::steady_clock::now();

@@ -31,6 +31,9 @@ struct ServeOptions {
   /// STWeaver records, plans, adopts and follows as in a live job (LifeCycle). A replay's steps take no time,
   /// a real job's take longer than planning: so each plan is ready at the next step boundary.
   bool online = false;
+  /// Online, requests that no plan has a place for are served in the arena, and not by PyTorch's default:
+  /// LifeCycleOptions::free_form.
+  bool free_form = true;
   ReplayOptions replay = {};
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/life_cycle.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -177,7 +178,9 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
 }
 
 TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
-  LifeCycle life(allocator, options());
+  LifeCycleOptions how = options();
+  how.free_form = false;
+  LifeCycle life(allocator, how);
   program.build();
   run(life, 5);
   const RuntimeStatistics now = allocator.statistics();
@@ -299,8 +302,59 @@ TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
   EXPECT_FALSE(allocator.follows_plan());
 }
 
+TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 5);
+  const RuntimeStatistics now = allocator.statistics();
+  EXPECT_EQ(now.peaks.fallback_reserved, 0);
+  // A page for the ends of what was born while recording, one for small tensors, one for the plan.
+  EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + 6 * kMiB);
+  EXPECT_GT(now.free_form, 0) << "weights and states";
+}
+
+TEST_F(LifeCycleTest, ServesFromTheAllocatorBehindItOnceItIsOver) {
+  {
+    LifeCycle life(allocator, options());
+    allocator.free(allocator.allocate(4096));
+    EXPECT_EQ(upstream.reserved(), 0);
+  }
+  allocator.free(allocator.allocate(4096));
+  EXPECT_GT(upstream.reserved(), 0);
+}
+
+TEST(LifeCycle, ADeviceThatDoesNotMapIsOneLineInTheLogAndTheJobGoesOn) {
+  for (const DeviceCall call : {DeviceCall::kReserve, DeviceCall::kMap}) {
+    HostDevice host(kCapacity);
+    FailingDevice device(host);
+    device.fail_every(call);
+    CachingUpstream upstream(AllocatorSettings(), host);
+    RuntimeAllocator allocator(device, upstream);
+    std::vector<std::string> lines;
+    LifeCycleOptions how;
+    how.log = [&](const std::string& line) { lines.push_back(line); };
+    LifeCycle life(allocator, how);
+    Program program(allocator);
+    program.build();
+    for (int i = 0; i < 6; ++i) {
+      life.begin_step();
+      program.step();
+      life.wait_for_planner();
+    }
+    EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                            [](const std::string& line) {
+                              return line.find("the device has no memory for what no plan governs") !=
+                                     std::string::npos;
+                            }),
+              1);
+    EXPECT_EQ(allocator.statistics().arena, 0);
+    EXPECT_EQ(allocator.statistics().ooms, 0);
+  }
+}
+
 TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   LifeCycleOptions how = options();
+  how.free_form = false;
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
     plan.arena = 2 * kCapacity;

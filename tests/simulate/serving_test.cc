@@ -91,7 +91,7 @@ TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
 
 TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
   const Trace trace = fixed(8);
-  const Serving serving = served(trace, {.online = true});
+  const Serving serving = served(trace, {.online = true, .free_form = false});
   ASSERT_TRUE(serving.story.has_value());
   const LifeStory& story = *serving.story;
   EXPECT_EQ(serving.statistics.plans, 1);
@@ -107,9 +107,21 @@ TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
   EXPECT_THAT(serving.log, Contains(HasSubstr("following a plan")));
 }
 
+TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
+  constexpr Bytes kLeft = 20 * kMiB;  // in a job of a gigabyte
+  const Trace trace = fixed(8);
+  const Serving serving = served(trace, {.online = true});
+  EXPECT_EQ(serving.statistics.plans, 1);
+  EXPECT_EQ(serving.statistics.peaks.fallback_reserved, 0) << "all of it in the arena";
+  EXPECT_EQ(serving.statistics.served.hits() + serving.statistics.served.misses(), requests_of(trace));
+  EXPECT_GT(serving.statistics.served.missed[static_cast<std::size_t>(Miss::kNoPlan)], 0);
+  EXPECT_THAT(serving.story->before_plan, Le(peak_requested(trace) + kLeft));
+  EXPECT_THAT(serving.story->steady.reserved, Le(serving.story->steady.requested + kLeft));
+}
+
 TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
   const Trace trace = fixed(2);
-  const Serving serving = served(trace, {.online = true});
+  const Serving serving = served(trace, {.online = true, .free_form = false});
   EXPECT_EQ(serving.statistics.plans, 0);
   EXPECT_EQ(serving.story->steady_steps, 0);
   EXPECT_EQ(serving.story->before_plan, serving.replay.reserved_peak);
