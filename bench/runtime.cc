@@ -1,5 +1,6 @@
 // runtime: what one allocation and one free cost when served from a plan, and beside it in PyTorch's caching
-// allocator (our model of it, on numbers, always with a block in its cache), in the same run.
+// allocator (our model of it, on numbers, always with a block in its cache), in the same run; and what they
+// cost in free form, as while the first steps are recorded.
 //
 //   stack: every step allocates all blocks and then frees them, the last first, as forward and backward do
 //   churn: all blocks live, and every step allocates and frees short-lived ones among them
@@ -149,6 +150,18 @@ Cost measure_all(const std::vector<Work>& works, const Allocate& allocate, const
   return mean;
 }
 
+Cost measure_free_form(const std::vector<Work>& works) {
+  HostDevice device(kAmpleCapacity);
+  CachingUpstream fallback{AllocatorSettings()};
+  RuntimeAllocator allocator(device, fallback);
+  allocator.use_free_form(true);
+  const Cost cost = measure_all(
+      works, [&](Bytes size, Stream stream) { return allocator.allocate(size, stream); },
+      [&](void* block) { allocator.free(block); });
+  if (allocator.statistics().peaks.fallback_reserved > 0) fail("no memory for the arena: ", device.failure());
+  return cost;
+}
+
 void print_row(std::string_view name, bool churn, std::size_t live, std::size_t threads) {
   const std::vector<Work> works = works_of(churn, live, threads);
   HostDevice device(kAmpleCapacity);
@@ -165,15 +178,19 @@ void print_row(std::string_view name, bool churn, std::size_t live, std::size_t 
   const Cost theirs = measure_all(
       works, [&](Bytes size, Stream stream) { return caching.allocate(size, stream, 0); },
       [&](void* block) { caching.free(block); });
-  fmt::print("{:<8}{:>8}{:>9}{:>12.0f}{:>8.0f}{:>14.0f}{:>8.0f}{:>10.2f}\n", name, live, threads,
-             ours.allocate, ours.free, theirs.allocate, theirs.free,
-             (ours.allocate + ours.free) / (theirs.allocate + theirs.free));
+  const Cost free_form = measure_free_form(works);
+  const double both = theirs.allocate + theirs.free;
+  fmt::print("{:<8}{:>8}{:>9}{:>12.0f}{:>8.0f}{:>14.0f}{:>8.0f}{:>10.2f}{:>14.0f}{:>8.0f}{:>10.2f}\n", name,
+             live, threads, ours.allocate, ours.free, theirs.allocate, theirs.free,
+             (ours.allocate + ours.free) / both, free_form.allocate, free_form.free,
+             (free_form.allocate + free_form.free) / both);
 }
 
 int run() {
-  fmt::print("nanoseconds per call    planned: allocate    free  caching: allocate  free     ratio\n");
-  fmt::print("{:<8}{:>8}{:>9}{:>12}{:>8}{:>14}{:>8}{:>10}\n", "", "live", "threads", "allocate", "free",
-             "allocate", "free", "of both");
+  fmt::print("{:<25}{:>12}{:>8}{:>14}{:>8}{:>10}{:>14}\n", "nanoseconds per call", "planned:", "",
+             "caching:", "", "ratio", "free form:");
+  fmt::print("{:<8}{:>8}{:>9}{:>12}{:>8}{:>14}{:>8}{:>10}{:>14}{:>8}{:>10}\n", "", "live", "threads",
+             "allocate", "free", "allocate", "free", "of both", "allocate", "free", "of both");
   for (const bool churn : {false, true}) {
     for (const std::size_t live : {1'000U, 10'000U, 100'000U}) {
       for (const std::size_t threads : {1U, 2U, 4U})
