@@ -32,7 +32,8 @@ class Build:
 
 def find() -> Build:
     """Which PyTorch this Python would import; Error when there is none."""
-    spec = sys.modules["torch"].__spec__ if "torch" in sys.modules else importlib.util.find_spec("torch")
+    loaded = sys.modules.get("torch")
+    spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise Error(f"{sys.executable} finds no PyTorch; install it: pip install torch")
     folder = Path(spec.origin).parent
@@ -48,9 +49,12 @@ def load() -> Any:  # noqa: ANN401  (a module, there or not)
     try:
         import torch
     except ImportError as error:
-        reason = "install it: pip install torch" if error.name == "torch" else f"it says: {error}"
-        raise Error(f"{sys.executable} cannot import PyTorch; {reason}") from None
-    return torch
+        if error.name != "torch":
+            raise Error(f"{sys.executable} cannot import PyTorch: {error}; install it again") from None
+    else:
+        if torch.__file__ is not None:  # else it is some folder of that name
+            return torch
+    raise Error(f"{sys.executable} finds no PyTorch; install it: pip install torch")
 
 
 def device_kind(wanted: str | None) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,5 +40,38 @@ def answer(stweaver: Run) -> Answer:
         assert result.returncode == status, result.stderr
         assert result.stderr == ""
         return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def adapter_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder in which adapters are built once for all tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def python(adapter_cache: Path) -> Run:
+    """Run Python with the package of this checkout; keywords are environment variables, None for unset."""
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("STWEAVER_") or name == "STWEAVER_LIBRARY"
+    }
+    ours |= {"PYTHONPATH": str(ROOT / "python"), "STWEAVER_CACHE": str(adapter_cache)}
+
+    def run(
+        *arguments: str | Path, cwd: Path = ROOT, **variables: str | Path | None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {name: str(value) for name, value in {**ours, **variables}.items() if value is not None}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+            cwd=cwd,
+            env=environment,
+        )
 
     return run

@@ -38,13 +38,13 @@ def test_every_command_shown_is_one_that_exists(document: Path) -> None:
 
 
 def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_every_make_target_shown_exists(document: Path) -> None:
     shown = set(
-        re.findall(r"\bmake ([a-z]+)\b", "\n".join(SHELL_BLOCK.findall((ROOT / document).read_text())))
+        re.findall(r"\bmake ([a-z-]+)\b", "\n".join(SHELL_BLOCK.findall((ROOT / document).read_text())))
     )
-    shown |= set(re.findall(r"`make ([a-z]+)[^`]*`", (ROOT / document).read_text()))
+    shown |= set(re.findall(r"`make ([a-z-]+)[^`]*`", (ROOT / document).read_text()))
     assert shown <= make_targets()

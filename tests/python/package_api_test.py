@@ -1,0 +1,248 @@
+"""The package without what it needs: it is imported all the same, and says what is missing when asked."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import stweaver
+from conftest import ROOT, Answer, Run
+from stweaver import statistics, variables
+
+SNAPSHOT = ROOT / "examples" / "snapshots" / "steps.pickle.xz"
+NO_SITE = "-S"  # leaves out the folder that torch is installed in
+
+
+def last_line(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+def test_importing_it_imports_no_torch(python: Run) -> None:
+    result = python("-c", "import stweaver, sys; print('torch' in sys.modules)")
+    assert (result.stdout, result.stderr) == ("False\n", "")
+
+
+def test_without_torch_everything_that_needs_none_works(python: Run) -> None:
+    program = (
+        "import stweaver\n"
+        "stweaver.mark_step(); stweaver.disable()\n"
+        "print(stweaver.is_enabled(), stweaver.__version__)"
+    )
+    result = python(NO_SITE, "-c", program)
+    assert (result.stdout, result.stderr) == (f"False {stweaver.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "call", ["enable()", "enable(device='cpu')", "record('x.trace')", "install('pyproject.toml')"]
+)
+def test_without_torch_an_error_says_so(python: Run, call: str) -> None:
+    result = python(NO_SITE, "-c", f"import stweaver; stweaver.{call}")
+    assert result.returncode == 1
+    assert last_line(result.stderr).startswith("stweaver.error.Error: ")
+    assert "PyTorch" in last_line(result.stderr)
+    assert "pip install torch" in last_line(result.stderr)
+
+
+def test_without_a_gpu_an_error_says_so(python: Run) -> None:
+    result = python("-c", "import stweaver; stweaver.enable(device='cuda')", CUDA_VISIBLE_DEVICES="")
+    assert result.returncode == 1
+    assert re.search(r"Error: PyTorch \S+ sees no CUDA GPU; .*device='cpu'", last_line(result.stderr))
+
+
+def test_without_a_compiler_an_error_says_so(python: Run, tmp_path: Path) -> None:
+    enable = "import stweaver; stweaver.enable(device='cpu')"
+    for missing in ({"CXX": "no-such-compiler"}, {"PATH": str(tmp_path), "CXX": None}):
+        result = python("-c", enable, STWEAVER_CACHE=tmp_path, **missing)
+        assert result.returncode == 1
+        assert "install g++" in last_line(result.stderr)
+
+
+def test_a_compiler_that_fails_leaves_a_log(python: Run, tmp_path: Path) -> None:
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\n[ $1 = --version ] && exit\necho error: too tired >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    result = python(
+        "-c", "import stweaver; stweaver.enable(device='cpu')", STWEAVER_CACHE=tmp_path, CXX=str(compiler)
+    )
+    (log,) = tmp_path.glob("*.log")
+    assert "error: too tired" in log.read_text()
+    assert "too tired" in last_line(result.stderr)
+    assert str(log) in last_line(result.stderr)
+    assert not list(tmp_path.glob("*.so"))
+
+
+def test_without_the_library_an_error_says_so(python: Run) -> None:
+    result = python("-c", "import stweaver; stweaver.plan('x.trace')", STWEAVER_LIBRARY="/nowhere/lib.so")
+    assert last_line(result.stderr) == (
+        "stweaver.error.Error: no such file: /nowhere/lib.so; correct STWEAVER_LIBRARY"
+    )
+
+
+def test_a_folder_that_cannot_hold_adapters_is_an_error(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = python(
+        "-c", "import stweaver; stweaver.enable(device='cpu')", STWEAVER_CACHE=tmp_path / "file" / "cache"
+    )
+    assert "let STWEAVER_CACHE name another folder" in last_line(result.stderr)
+
+
+def test_statistics_before_anything_is_enabled_are_an_error() -> None:
+    with pytest.raises(stweaver.Error, match=r"call stweaver\.enable"):
+        stweaver.stats()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"device": "tpu"}, "must be 'cuda', 'cpu' or None"),
+        ({"device": "cpu", "way": "magic"}, "must be one of wrapper, pluggable"),
+        ({"device": "cpu", "way": "pluggable"}, "is for device='cuda'"),
+        ({"device": "cpu", "plan": "/nowhere/job.plan"}, "no such plan: /nowhere/job.plan"),
+        ({"device": "cpu", "trace": "/nowhere/job.trace"}, "no such folder: /nowhere"),
+        ({"device": "cpu", "save": "/nowhere/job.plan"}, "no such folder: /nowhere"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_errors(arguments: dict[str, str], complaint: str) -> None:
+    with pytest.raises(stweaver.Error, match=re.escape(complaint)):
+        stweaver.enable(**arguments)  # type: ignore[arg-type]
+    assert not stweaver.is_enabled()
+
+
+def test_the_version_is_that_of_the_build() -> None:
+    found = re.search(r"project\(stweaver VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert found is not None
+    assert stweaver.__version__ == found[1]
+
+
+def test_every_variable_of_the_table_is_documented_and_no_other() -> None:
+    page = (ROOT / "docs" / "python.md").read_text()
+    rows = set(re.findall(r"^\| `(STWEAVER_[A-Z]+)`", page, re.MULTILINE))
+    assert rows == {variable.full_name for variable in variables.ALL}
+
+
+# ---- planning offline ----
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [("", bytes), (".xz", lzma.compress), (".gz", gzip.compress), (".bz2", bz2.compress)],
+)
+def test_a_snapshot_is_planned_packed_or_not(
+    answer: Answer, tmp_path: Path, suffix: str, pack: type[bytes]
+) -> None:
+    trace = tmp_path / f"job.pickle{suffix}"
+    trace.write_bytes(pack(lzma.decompress(SNAPSHOT.read_bytes())))
+    plan = stweaver.plan(trace)
+    assert plan == tmp_path / "job.plan"
+    assert answer("check", plan, SNAPSHOT)["ok"]
+
+
+def test_a_plan_goes_where_it_is_told(tmp_path: Path) -> None:
+    assert stweaver.plan(SNAPSHOT, tmp_path / "here") == tmp_path / "here"
+    assert (tmp_path / "here").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "cannot read {}"),
+        (b"\x28\xb5\x2f\xfd....", "unzstd {}"),
+        (b"\xfd7zXZ\0....", "cannot unpack {}"),
+        (b"\x1f\x8b....", "cannot unpack {}"),
+        (b"nothing of the kind", "{}"),
+    ],
+)
+def test_a_trace_that_is_none_is_an_error_that_names_it(
+    tmp_path: Path, content: bytes | None, complaint: str
+) -> None:
+    trace = tmp_path / "job.trace"
+    if content is not None:
+        trace.write_bytes(content)
+    with pytest.raises(stweaver.Error, match=re.escape(complaint.format(trace))) as caught:
+        stweaver.plan(trace)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "job.plan").exists()
+
+
+# ---- the numbers ----
+
+
+def served(hits: int, misses: int) -> dict[str, object]:
+    return {"planned": hits, "reused": 0, "hits": hits, "misses": misses, "missed": {"no_plan": misses}}
+
+
+def peaks(requested: int, reserved: int) -> dict[str, int]:
+    return {"requested": requested, "reserved": reserved, "fallback_reserved": 0}
+
+
+def device(number: int, follows: int) -> dict[str, object]:
+    step = {"served": served(2, 0), "peaks": peaks(60, 75)}
+    counts = "requested reserved arena fallback_reserved planned reused fallback blocks steps plans "
+    counts += "waits reclaims ooms"
+    return {
+        "device": number,
+        "stage": "watching",
+        "follows_plan": follows,
+        "served": served(3, 1),
+        "peaks": peaks(80, 100),
+        "step": step,
+        "last_step": step,
+        "unheard_of": 1,
+        **dict.fromkeys(counts.split(), 7),
+    }
+
+
+def test_statistics_are_summed_over_devices() -> None:
+    stats = statistics.parse({"devices": [device(0, 1), device(1, 0)], "log": ["a line"]})
+    assert (stats.hits, stats.misses, stats.reserved) == (6, 2, 14)
+    assert (stats.peak_requested, stats.peak_reserved, stats.efficiency) == (160, 200, 0.8)
+    assert stats.saved == 25, "of device 0; device 1 follows no plan"
+    assert stats.devices[0].last_step.peaks.efficiency == 0.8
+    assert stats.log == ("a line",)
+    assert str(stats).splitlines()[0].startswith("device 0: 0.00 GiB requested")
+
+
+def test_nothing_allocated_is_nothing_wasted() -> None:
+    stats = statistics.parse({})
+    assert (stats.hits, stats.reserved, stats.efficiency, stats.saved) == (0, 0, 1.0, 0)
+    assert str(stats) == "nothing has been allocated yet"
+
+
+# ---- doctor ----
+
+
+def test_doctor_of_the_command_shows_what_the_package_knows(
+    stweaver: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STWEAVER_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    monkeypatch.setenv("STWEAVER_DEVISE", "cuda")
+    document = json.loads(stweaver("doctor", "--json").stdout)
+    findings = {finding["part"]: finding for finding in document["findings"]}
+    assert findings["torch"]["works"]
+    assert findings["python package"]["works"]
+    assert findings["compiler"]["works"]
+    names = {variable["name"]: variable["value"] for variable in document["variables"]}
+    assert names["STWEAVER_PYTHON"] == sys.executable
+    assert document["unknown_variables"] == [
+        name for name in sorted(os.environ) if name in {"STWEAVER_DEVISE", "STWEAVER_COMMAND"}
+    ]
+    assert "STWEAVER_DEVISE has no meaning" in stweaver("doctor").stdout
+
+
+def test_doctor_without_the_package_says_how_to_get_it(
+    stweaver: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nothing = tmp_path / "python3"
+    nothing.write_text("#!/bin/sh\nexit 1\n")
+    nothing.chmod(0o755)
+    monkeypatch.setenv("STWEAVER_PYTHON", str(nothing))
+    result = stweaver("doctor")
+    assert result.returncode == 0
+    assert re.search(r"^python package: pip install", result.stdout, re.MULTILINE)
+    assert "STWEAVER_RUN" not in result.stdout

@@ -1,0 +1,118 @@
+"""Which job a process is: the same fingerprint only for the same job."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from stweaver import gpu, job
+
+H200 = gpu.Gpu("NVIDIA H200", 150_754_820_096)
+OTHER = gpu.Gpu("NVIDIA L4", 24_152_899_584)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*job._RANK, *job._WORLD_SIZE, *job._RELEVANT, "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("train()")
+    Path("llama.yaml").write_text("layers: 2")
+    monkeypatch.setattr(gpu, "find", lambda: [H200])
+
+
+def describe(*arguments: str, torch: str = "2.11.0+cu130", kind: str = "cuda") -> job.Job:
+    return job.describe(torch, kind, ["train.py", *(arguments or ("--lr", "1", "--config=llama.yaml"))])
+
+
+def test_the_same_job_has_the_same_fingerprint() -> None:
+    assert describe().fingerprint == describe().fingerprint
+
+
+def test_other_arguments_make_another_job() -> None:
+    assert describe("--lr", "1").fingerprint != describe("--lr", "2").fingerprint
+
+
+@pytest.mark.parametrize("name", ["train.py", "llama.yaml"])
+def test_a_changed_script_or_settings_file_makes_another_job(name: str) -> None:
+    before = describe().fingerprint
+    Path(name).write_text(Path(name).read_text() + " # changed")
+    assert describe().fingerprint != before
+
+
+def test_another_torch_makes_another_job() -> None:
+    assert describe().fingerprint != describe(torch="2.12.0+cu130").fingerprint
+
+
+def test_another_gpu_makes_another_job_and_more_of_the_same_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = describe().fingerprint
+    monkeypatch.setattr(gpu, "find", lambda: [H200] * 8)
+    assert describe().fingerprint == before
+    monkeypatch.setattr(gpu, "find", lambda: [OTHER])
+    assert describe().fingerprint != before
+
+
+def test_among_different_gpus_it_matters_which_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find", lambda: [H200, OTHER])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    before = describe().fingerprint
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert describe().fingerprint != before
+
+
+def test_on_the_cpu_gpus_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = describe(kind="cpu").fingerprint
+    monkeypatch.setattr(gpu, "find", lambda: [OTHER])
+    assert describe(kind="cpu").fingerprint == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("WORLD_SIZE", "4"), ("RANK", "1"), ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")]
+)
+def test_what_of_the_environment_matters_makes_another_job(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    before = describe().fingerprint
+    monkeypatch.setenv(name, value)
+    assert describe().fingerprint != before
+
+
+def test_each_rank_has_files_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert describe().plan_path(tmp_path).name == f"train-{describe().fingerprint}-device{{device}}.plan"
+    assert describe().trace_path(tmp_path / "job.trace") == tmp_path / "job.trace"
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    paths = set()
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        paths |= {describe().plan_path(tmp_path), describe().trace_path(tmp_path / "job.trace")}
+        assert f"-rank{rank}-" in describe().plan_path(tmp_path).name
+    assert len(paths) == 4
+    assert tmp_path / "job-rank1.trace" in paths
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["-u", "a b/train it.py", "x"], "train_it"),
+        (["-m", "models.llama.pretrain"], "pretrain"),
+        (["-c", "train()"], "job"),
+    ],
+)
+def test_files_are_named_after_the_script(command: list[str], name: str) -> None:
+    assert job.describe("2.11", "cpu", command).name == name
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "is_one"),
+    [
+        (["/venv/bin/torchrun", "train.py"], ["/venv/bin/torchrun", "train.py"], True),
+        (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
+        (["train.py", "torchrun"], ["train.py", "torchrun"], False),
+        (["-u", "-m", "train"], ["/home/train.py"], False),
+    ],
+)
+def test_what_starts_ranks_is_known_from_what_is_one(
+    monkeypatch: pytest.MonkeyPatch, command: list[str], argv: list[str], is_one: bool
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", *command])
+    monkeypatch.setattr(sys, "argv", argv)
+    assert job.is_launcher() == is_one

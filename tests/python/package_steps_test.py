@@ -1,0 +1,123 @@
+"""Where steps end: optimizers that PyTorch knows, several of them, and the user's own word."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from stweaver.steps import PATIENCE, StepWatch
+
+import torch
+
+
+class Optimizer:
+    """Something that can step."""
+
+
+class Counter:
+    """Counts what a StepWatch sees."""
+
+    def __init__(self) -> None:
+        """See nothing yet."""
+        self.boundaries = 0
+        self.beginnings = 0
+        self.watch = StepWatch(self.boundary, self.begin)
+
+    def boundary(self) -> None:
+        """Count a step."""
+        self.boundaries += 1
+
+    def begin(self) -> None:
+        """Count the announcement of the first step."""
+        self.beginnings += 1
+
+
+@pytest.fixture
+def counter() -> Iterator[Counter]:
+    made = Counter()
+    yield made
+    made.watch.detach()
+
+
+def make_optimizer() -> torch.optim.SGD:
+    weight = torch.ones(2, requires_grad=True)
+    weight.grad = torch.ones(2)
+    return torch.optim.SGD([weight], lr=0.1)
+
+
+def test_each_step_of_any_optimizer_class_counts(counter: Counter) -> None:
+    before, counted = make_optimizer(), counter
+    counted.watch.attach()
+    for _ in range(3):
+        before.step()
+    assert (counted.boundaries, counted.beginnings) == (3, 1)
+    counted.watch.detach()
+    before.step()
+    assert counted.boundaries == 3
+
+
+def test_the_first_step_is_announced_before_it_is_made(counter: Counter) -> None:
+    optimizer = make_optimizer()
+    seen: list[float] = []
+    counter.watch = StepWatch(
+        counter.boundary, lambda: seen.append(optimizer.param_groups[0]["params"][0][0].item())
+    )
+    counter.watch.attach()
+    optimizer.step()
+    optimizer.step()
+    assert seen == [1.0]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, which imports more of itself
+def test_a_compiled_step_counts_too(counter: Counter) -> None:
+    optimizer = make_optimizer()
+    counter.watch.attach()
+    step = torch.compile(optimizer.step, backend="eager")
+    for _ in range(3):
+        step()
+    assert counter.boundaries == 3
+
+
+@pytest.mark.parametrize("optimizers", [2, 300])
+def test_of_several_optimizers_in_a_step_the_first_one_seen_counts(counter: Counter, optimizers: int) -> None:
+    several = [Optimizer() for _ in range(optimizers)]
+    for _ in range(10):
+        for optimizer in several:
+            counter.watch.has_stepped(optimizer)
+    assert counter.boundaries == 10
+
+
+def test_the_critic_of_a_gan_may_step_five_times_for_one(counter: Counter) -> None:
+    generator, critic = Optimizer(), Optimizer()
+    for _ in range(10):
+        counter.watch.has_stepped(generator)
+        for _ in range(5):
+            counter.watch.has_stepped(critic)
+    assert counter.boundaries == 10
+
+
+def test_an_optimizer_that_stays_away_leads_no_more(counter: Counter) -> None:
+    first, second = Optimizer(), Optimizer()
+    counter.watch.has_stepped(first)
+    for _ in range(PATIENCE + 9):
+        counter.watch.has_stepped(second)
+    assert counter.boundaries == 1 + 10
+    counter.watch.has_stepped(first)
+    assert counter.boundaries == 11, "the second leads now"
+
+
+def test_an_optimizer_that_is_gone_leads_no_more(counter: Counter) -> None:
+    first, second = Optimizer(), Optimizer()
+    counter.watch.has_stepped(first)
+    del first
+    gc.collect()
+    counter.watch.has_stepped(second)
+    assert counter.boundaries == 2
+
+
+def test_after_a_mark_only_marks_count(counter: Counter) -> None:
+    optimizer = Optimizer()
+    counter.watch.has_stepped(optimizer)
+    counter.watch.mark()
+    counter.watch.has_stepped(optimizer)
+    counter.watch.mark()
+    assert counter.boundaries == 3

@@ -1,0 +1,160 @@
+"""The life of a job, on the CPU: record, plan, install, plan again; always with the same losses."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, Answer, Run
+
+JOB = ROOT / "tests" / "python" / "small_transformer.py"
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
+
+
+def train(python: Run, *arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
+    result = python(JOB, *arguments)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def plain(python: Run) -> Any:  # noqa: ANN401
+    """Train without STWeaver."""
+    return train(python, "plain")
+
+
+@pytest.fixture(scope="module")
+def recorded(python: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Train and record."""
+    trace = tmp_path_factory.mktemp("training") / "job.trace"
+    return trace, train(python, "record", trace)
+
+
+@pytest.fixture(scope="module")
+def planned(python: Run, recorded: tuple[Path, Any]) -> tuple[Path, Any]:
+    """Train under the plan of the recorded job."""
+    trace, _ = recorded
+    plan = trace.with_suffix(".plan")
+    made = python("-c", f"import stweaver; print(stweaver.plan({str(trace)!r}))")
+    assert made.stdout == f"{plan}\n", made.stderr
+    return plan, train(python, "install", plan)
+
+
+def test_recording_changes_nothing_but_leaves_a_trace(
+    plain: Any,  # noqa: ANN401
+    recorded: tuple[Path, Any],
+    answer: Answer,
+) -> None:
+    trace, run = recorded
+    assert run["losses"] == plain["losses"]
+    assert (run["hits"], run["plans"]) == (0, 0)
+    inspected = answer("inspect", trace)
+    assert inspected["requests"] == run["misses"]
+    assert inspected["steps"] >= run["steps"] - 1
+
+
+def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
+    plain: Any,  # noqa: ANN401
+    planned: tuple[Path, Any],
+    recorded: tuple[Path, Any],
+    answer: Answer,
+) -> None:
+    plan, run = planned
+    assert answer("check", plan, recorded[0])["ok"]
+    assert run["losses"] == plain["losses"]
+    assert run["hits"] > 0.99 * (run["hits"] + run["misses"])
+    assert run["last_step_misses"] <= 2
+    assert run["requested"] == recorded[1]["requested"]
+    assert run["reserved"] - run["requested"] < 2 << 20, "the arena is whole pages of 2 MiB"
+
+
+def test_a_job_plans_itself_while_it_runs(python: Run, plain: Any) -> None:  # noqa: ANN401
+    run = train(python, "enable")
+    assert run["losses"] == plain["losses"]
+    assert run["plans"] == 1
+    assert run["last_step_hits"] > 100 * max(1, run["last_step_misses"])
+    assert (run["enabled"], run["sum"]) == (False, 1 << 16)
+    assert re.search(r"GiB requested, .* GiB reserved .* hits, \d+ misses in 12 steps", run["report"])
+
+
+def test_a_job_that_changes_is_planned_again(python: Run) -> None:
+    change = ("--steps", "36", "--longer-from", "10")
+    run = train(python, "enable", *change)
+    assert run["losses"] == train(python, "plain", *change)["losses"]
+    assert run["plans"] >= 2
+    assert run["last_step_hits"] > 100 * max(1, run["last_step_misses"])
+
+
+def test_the_process_needs_no_more_memory_than_its_arena_takes(
+    plain: Any,  # noqa: ANN401
+    planned: tuple[Path, Any],
+) -> None:
+    _, run = planned
+    print(f"process peak {plain['process_peak']} bytes, planned {run['process_peak']}; {run['hits']} hits")
+    assert run["process_peak"] < plain["process_peak"] + (64 << 20), "STWeaver itself is loaded, too"
+
+
+def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Path) -> None:
+    command = (
+        "-m",
+        "stweaver",
+        "run",
+        "--device",
+        "cpu",
+        "--",
+        sys.executable,
+        JOB,
+        "plain",
+        "--steps",
+        "30",
+    )
+    first = python(*command, cwd=tmp_path)
+    (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    assert f"saved {plan.name} for the next run" in first.stderr
+    second = python(*command, cwd=tmp_path)
+    assert re.search(rf" hits, \d+ misses; followed {plan.name}$", second.stderr, re.MULTILINE)
+    assert json.loads(first.stdout)["losses"] == json.loads(second.stdout)["losses"]
+    other = python(*command[:-1], "31", cwd=tmp_path)
+    assert "followed small_transformer-" not in other.stderr, "other arguments make another job"
+    assert len(list((tmp_path / ".stweaver").glob("*.plan"))) == 2
+    quiet = python(*command[:3], "--quiet", *command[3:], cwd=tmp_path)
+    assert quiet.stderr == ""
+
+
+def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> None:
+    run = ("-m", "stweaver", "run", "--device", "cpu", "--record", "job.trace", "--", sys.executable)
+    for fate in (r"saved small_transformer-rank{}-\w+-device0.plan", r"followed small_transformer-rank{}-"):
+        result = python(*run, *TORCHRUN, JOB, "plain", "--steps", "30", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        lines = [line for line in result.stderr.splitlines() if line.startswith("stweaver")]
+        assert len(lines) == 2, "torchrun itself says nothing"
+        for rank in range(2):
+            assert re.search(rf"stweaver, rank {rank}: device 0: .*{fate.format(rank)}", "\n".join(lines))
+    assert {path.name for path in tmp_path.glob("*.trace")} == {"job-rank0.trace", "job-rank1.trace"}
+
+
+def test_processes_that_start_together_build_one_adapter(tmp_path: Path) -> None:
+    environment = {
+        name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "STWEAVER_LIBRARY"}
+    }
+    environment |= {"PYTHONPATH": str(ROOT / "python"), "STWEAVER_CACHE": str(tmp_path)}
+    enable = "import stweaver; stweaver.enable(device='cpu'); print(stweaver.is_enabled())"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", enable],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    answers = [process.communicate(timeout=300) for process in processes]
+    assert [out for out, _ in answers] == ["True\n"] * 3
+    (notice,) = "".join(err for _, err in answers).splitlines()
+    assert "building the cpu adapter for PyTorch" in notice
+    assert len(list(tmp_path.glob("*.so"))) == 1
