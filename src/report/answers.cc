@@ -149,9 +149,9 @@ std::string plans_text(const Serving& serving) {
   std::string text = fmt::format("{}, planned in {:.2f} s; arena {} GiB, fallback {} GiB at most\n",
                                  counted(static_cast<std::size_t>(all.plans), "plan"), serving.plan_seconds,
                                  gib(all.arena), gib(all.peaks.fallback_reserved));
-  text +=
-      fmt::format("requests: {} at their planned place, {} elsewhere in the arena, {} by the fallback{}\n",
-                  all.served.planned, all.served.reused, all.served.misses(), reasons_text(all.served));
+  text += fmt::format(
+      "requests: {} at their planned place, {} elsewhere in the plan's range, {} outside of it{}\n",
+      all.served.planned, all.served.reused, all.served.misses(), reasons_text(all.served));
   if (all.events > 0) {
     text += fmt::format("memory changed streams behind {} and {}\n",
                         counted(static_cast<std::size_t>(all.events), "event"),
@@ -190,8 +190,7 @@ std::string online_text(const std::vector<Comparison>& comparisons) {
                    steady ? efficiency_text(efficiency_of(story.steady)) : "-",
                    fmt::format("{} of {}", story.steady_steps, job.steps)});
   }
-  return "\nThe same jobs without a plan from before: the first steps run on PyTorch's default and are "
-         "recorded,\n"
+  return "\nThe same jobs without a plan from before: the first steps are served in free form and recorded,\n"
          "the plan is adopted at a step boundary, `steady` is what is reserved in the steps since the last "
          "plan.\n\n" +
          table.text();

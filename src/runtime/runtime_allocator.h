@@ -24,12 +24,10 @@ namespace stweaver {
 
 /// Serves each request
 /// 1. at the place that the plan has for it, if nobody lives there;
-/// 2. else in the smallest gap of the arena that is idle just now, needs no wait for another stream and is
-/// left
-///    alone by the plan while the request lives (Dynamic Reusable Space);
-/// 3. else, with use_free_form(), wherever the arena is idle outside of the plan's range, or grows, or,
-/// before
-///    it would hold more memory than ever, in any gap;
+/// 2. else in the smallest gap of the plan's range that needs no wait for another stream and is left alone by
+///    the plan while the request lives (Dynamic Reusable Space);
+/// 3. else, with use_free_form(), beside the plan's range, where the arena is idle or grows; before it would
+///    hold more memory than ever, in any gap;
 /// 4. else from the upstream allocator.
 ///
 /// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,

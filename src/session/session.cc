@@ -66,6 +66,7 @@ void Session::begin_life(Place& place) {
                            .plan_path = for_device(options_.plan_path, place.number),
                            .trace_path = for_device(options_.trace_path, place.number),
                            .record_steps = options_.record_steps,
+                           .free_form = options_.follows,  // who only records sees the job as it is
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
   if (!options_.follows) life.record_steps = std::numeric_limits<int>::max();
@@ -215,7 +216,8 @@ std::string Session::account(int device) const {
   const RuntimeAllocator* const found = allocator(device);
   if (found == nullptr) return "STWeaver holds nothing on this device";
   const RuntimeStatistics now = found->statistics();
-  return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(now.planned + now.reused),
+  const Bytes in_use = now.planned + now.reused + now.free_form;
+  return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(in_use),
               " in use; PyTorch's own allocator holds ", in_gib(now.fallback_reserved), " with ",
               in_gib(now.fallback), " in use");
 }

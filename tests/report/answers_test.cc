@@ -282,7 +282,7 @@ TEST(ReplayText, SaysWhatBecameOfTheJob) {
               AllOf(HasSubstr("my job: "), HasSubstr("in 5 steps served by `stweaver` on host in 2.00 s"),
                     HasSubstr("100 ns per allocation or free"), HasSubstr("efficiency 99.99 %"),
                     HasSubstr("1 plan, planned in 0.50 s"),
-                    HasSubstr("90 at their planned place, 9 elsewhere in the arena, 1 by the fallback"),
+                    HasSubstr("90 at their planned place, 9 elsewhere in the plan's range, 1 outside of it"),
                     HasSubstr(": 1 too large\n"), HasSubstr("no two living blocks shared a byte"),
                     Not(HasSubstr("out of memory")), Not(HasSubstr("before the first plan"))));
 }
