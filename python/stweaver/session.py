@@ -173,10 +173,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
         pluggable.open_adapter(kind, library) if way == "pluggable" else Adapter(adapter.build(kind), library)
     )
     library.start(opened.session, options)
-    watch = StepWatch(
-        boundary=lambda: library.begin_step(opened.session),
-        before_first=_nothing if "plan" in options else _release_cache,
-    )
+    watch = StepWatch(lambda: library.begin_step(opened.session))
     try:
         opened.install()
         watch.attach()
@@ -184,21 +181,6 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
         library.stop(opened.session)
         raise
     _latest = Running(opened, kind, way, watch)
-
-
-def _release_cache() -> None:
-    """Give memory of the first forward and backward back before the optimizer makes its states.
-
-    States live as long as the job: those that lie among freed activations would keep whole segments reserved
-    beside the arena.
-    """
-    torch = pytorch.load()
-    if _latest is not None and _latest.kind == "cuda" and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-
-
-def _nothing() -> None:
-    pass
 
 
 def _to_read(path: PathLike) -> Path:

@@ -14,12 +14,12 @@ def _share(part: int, whole: int) -> float:
 
 @dataclass(frozen=True)
 class Served:
-    """Requests, by who served them."""
+    """Requests, by what became of them."""
 
     planned: int  # hits at the place that the plan has for them
-    reused: int  # other hits in the arena
+    reused: int  # other hits, in space that the plan leaves idle
     hits: int
-    misses: int  # served by PyTorch's own allocator
+    misses: int  # served by no plan: elsewhere in the arena, or by PyTorch's own allocator
     missed: Mapping[str, int]  # misses by reason
 
     @property
@@ -101,12 +101,12 @@ class Stats:
 
     @property
     def hits(self) -> int:
-        """Requests served in the arena."""
+        """Requests that a plan served."""
         return sum(device.served.hits for device in self.devices)
 
     @property
     def misses(self) -> int:
-        """Requests served by PyTorch's own allocator."""
+        """Requests that no plan served."""
         return sum(device.served.misses for device in self.devices)
 
     @property

@@ -18,10 +18,10 @@ class StepWatch:
     stepped. If it stays away or is gone, another leads. Once mark() was called, only mark() counts.
     """
 
-    def __init__(self, boundary: Callable[[], None], before_first: Callable[[], None]) -> None:
+    def __init__(self, boundary: Callable[[], None], before_first: Callable[[], None] | None = None) -> None:
         """See nothing yet: attach() does that."""
         self._boundary = boundary
-        self._before_first: Callable[[], None] | None = before_first
+        self._before_first = before_first
         self._leader: weakref.ref[Any] | None = None
         self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._is_marked = False

@@ -69,7 +69,7 @@ def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
     assert run["hits"] > 0.99 * (run["hits"] + run["misses"])
     assert run["last_step_misses"] <= 2
     assert run["requested"] == recorded[1]["requested"]
-    assert run["reserved"] - run["requested"] < 2 << 20, "the arena is whole pages of 2 MiB"
+    assert run["reserved"] - run["requested"] < 4 << 20, "whole pages of 2 MiB, for the plan and for the rest"
 
 
 def test_a_job_plans_itself_while_it_runs(python: Run, plain: Any) -> None:  # noqa: ANN401
