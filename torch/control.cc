@@ -165,6 +165,41 @@ std::string json_of(const Session& session) {
   return Object().put("devices", "[" + devices + "]").put("log", "[" + log + "]").json();
 }
 
+std::string json_of(const Meter& meter) {
+  return Object()
+      .add("current", meter.current)
+      .add("peak", meter.peak)
+      .add("allocated", meter.allocated)
+      .add("freed", meter.freed)
+      .json();
+}
+
+std::string json_of(const BlockMeters& meters) {
+  return Object()
+      .put("blocks", json_of(meters.blocks))
+      .put("bytes", json_of(meters.bytes))
+      .put("requested", json_of(meters.requested))
+      .json();
+}
+
+std::string json_of_meters(const RuntimeAllocator& allocator) {
+  const Meters meters = allocator.meters();
+  const auto kind = [&](SizeClass which) { return json_of(meters.served[static_cast<std::size_t>(which)]); };
+  return Object()
+      .put(
+          "reserved",
+          Object().add("current", allocator.statistics().reserved()).add("peak", meters.reserved_peak).json())
+      .put("all", kind(SizeClass::kAll))
+      .put("small_pool", kind(SizeClass::kSmall))
+      .put("large_pool", kind(SizeClass::kLarge))
+      .json();
+}
+
+/// The device's allocator; nullptr if it was never asked for memory.
+RuntimeAllocator* allocator_of(void* session, int device) {
+  return session_of(session).allocator(device);
+}
+
 }  // namespace
 }  // namespace stweaver
 
@@ -194,6 +229,27 @@ char* stweaver_statistics(void* session) {
 
 void stweaver_release(char* text) {
   std::free(text);  // NOLINT(cppcoreguidelines-no-malloc): it comes from strdup
+}
+
+char* stweaver_meters(void* session, int device) {
+  std::string json = "{}";
+  reported([&] {
+    if (const RuntimeAllocator* const allocator = allocator_of(session, device))
+      json = json_of_meters(*allocator);
+  });
+  return strdup(json.c_str());
+}
+
+void stweaver_reset_peaks(void* session, int device) {
+  reported([&] {
+    if (RuntimeAllocator* const allocator = allocator_of(session, device)) allocator->reset_peaks();
+  });
+}
+
+void stweaver_reset_accumulated(void* session, int device) {
+  reported([&] {
+    if (RuntimeAllocator* const allocator = allocator_of(session, device)) allocator->reset_accumulated();
+  });
 }
 
 const char* stweaver_plan(const char* trace_path, const char* plan_path, int threads) {

@@ -31,6 +31,14 @@ void stweaver_begin_step(void* session);
 char* stweaver_statistics(void* session);
 void stweaver_release(char* text);
 
+/// A device's living blocks as torch.cuda.memory_stats() counts them, as JSON: `reserved{current, peak}`, and
+/// for each of `all`, `small_pool` and `large_pool` what is counted of `blocks`, `bytes` and `requested`.
+/// "{}" for a device that was not asked for memory. To be given to stweaver_release().
+char* stweaver_meters(void* session, int device);
+/// As torch.cuda.reset_peak_memory_stats() and reset_accumulated_memory_stats() reset them.
+void stweaver_reset_peaks(void* session, int device);
+void stweaver_reset_accumulated(void* session, int device);
+
 /// Plans the whole job in a trace file or an uncompressed memory snapshot. `threads` 0: all cores.
 const char* stweaver_plan(const char* trace_path, const char* plan_path, int threads);
 

@@ -5,8 +5,9 @@
     ...                        # the training loop, unchanged
     print(stweaver.report())   # hits, misses, reserved, efficiency, saved
 
-A request that a plan does not cover is served all the same, and counted: a plan never fails a job. Importing this package needs neither PyTorch nor a GPU nor a compiler; what is missing is said when it is
-needed, by an Error of one line.
+A request that a plan does not cover is served all the same, and counted: a plan never fails a job. Importing
+this package needs neither PyTorch nor a GPU nor a compiler; what is missing is said when it is needed, by an
+Error of one line.
 """
 
 from stweaver.error import Error

@@ -46,6 +46,9 @@ class Library:
         self._begin_step = _function(library, "stweaver_begin_step", None, handle)
         self._statistics = _function(library, "stweaver_statistics", handle, handle)
         self._release = _function(library, "stweaver_release", None, handle)
+        self._meters = _function(library, "stweaver_meters", handle, handle, ctypes.c_int)
+        self._reset_peaks = _function(library, "stweaver_reset_peaks", None, handle, ctypes.c_int)
+        self._reset_accumulated = _function(library, "stweaver_reset_accumulated", None, handle, ctypes.c_int)
         self._plan = _function(library, "stweaver_plan", text, text, text, ctypes.c_int)
 
     @property
@@ -71,7 +74,22 @@ class Library:
 
     def statistics(self, session: int) -> dict[str, Any]:
         """Everything the session knows of itself."""
-        address = self._statistics(session)
+        return self._document(self._statistics(session))
+
+    def meters(self, session: int, device: int) -> dict[str, Any]:
+        """Count a device's blocks as PyTorch does; empty if it was never asked for memory."""
+        return self._document(self._meters(session, device))
+
+    def reset_peaks(self, session: int, device: int) -> None:
+        """Let the peaks of meters() begin anew."""
+        self._reset_peaks(session, device)
+
+    def reset_accumulated(self, session: int, device: int) -> None:
+        """Let what meters() sums up begin anew."""
+        self._reset_accumulated(session, device)
+
+    def _document(self, address: int) -> dict[str, Any]:
+        """Read a text that the library made, and give it back."""
         try:
             answer: dict[str, Any] = json.loads(ctypes.string_at(address))
             return answer

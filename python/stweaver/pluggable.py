@@ -3,7 +3,7 @@
 import ctypes
 from pathlib import Path
 
-from stweaver import layout, pytorch
+from stweaver import layout, memory, pytorch
 from stweaver.error import Error
 from stweaver.library import Adapter, Library
 
@@ -45,6 +45,7 @@ class PluggableAdapter(Adapter):
             raise Error(
                 f"PyTorch refuses a pluggable allocator: {error}; call enable() before CUDA is used"
             ) from None
+        memory.supply(torch, self.library, self.session)
         PluggableAdapter._is_installed = True
 
     def remove(self) -> None:

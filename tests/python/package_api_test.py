@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import stweaver
 from conftest import ROOT, Answer, Run
-from stweaver import statistics, variables
+from stweaver import adapter, pytorch, session, statistics, variables
 
 SNAPSHOT = ROOT / "examples" / "snapshots" / "steps.pickle.xz"
 NO_SITE = "-S"  # leaves out the folder that torch is installed in
@@ -123,6 +123,33 @@ def test_every_variable_of_the_table_is_documented_and_no_other() -> None:
     page = (ROOT / "docs" / "python.md").read_text()
     rows = set(re.findall(r"^\| `(STWEAVER_[A-Z]+)`", page, re.MULTILINE))
     assert rows == {variable.full_name for variable in variables.ALL}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"), [("job.trace", "job-device{device}.trace"), ("{device}.trace",) * 2]
+)
+def test_each_of_several_devices_has_a_file_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str, written: str
+) -> None:
+    monkeypatch.setattr(pytorch, "device_count", lambda _: 2)
+    assert session._to_write(tmp_path / path, "cuda") == str(tmp_path / written)
+    monkeypatch.setattr(pytorch, "device_count", lambda _: 1)
+    assert session._to_write(tmp_path / path, "cuda") == str(tmp_path / path)
+
+
+def test_the_headers_must_be_of_the_cuda_that_torch_was_built_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    torch = pytorch.Build(tmp_path / "site-packages" / "torch", "9.0.0+cu990", "", "99.0")
+    toolkit, wheel = tmp_path / "cuda-12.8", tmp_path / "site-packages" / "nvidia" / "cu99"
+    for folder, version in ((toolkit, 12080), (wheel, 99000)):
+        (folder / "include").mkdir(parents=True)
+        (folder / "include" / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION  {version}\n")
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    assert adapter.find_cuda_headers(torch) == wheel / "include"
+    (wheel / "include" / "cuda_runtime_api.h").unlink()
+    with pytest.raises(stweaver.Error, match=r"pip install nvidia-cuda-runtime\)"):
+        adapter.find_cuda_headers(torch)
 
 
 # ---- planning offline ----

@@ -137,6 +137,28 @@ def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> No
     assert {path.name for path in tmp_path.glob("*.trace")} == {"job-rank0.trace", "job-rank1.trace"}
 
 
+def test_torch_gets_statistics_where_it_has_none_of_its_own(python: Run) -> None:
+    program = """
+import json, torch, stweaver
+from stweaver import memory, session
+stweaver.enable(device="cpu")
+memory.supply(torch, session._latest.library, session._latest.adapter.session)
+def now():
+    return [torch.cuda.memory_allocated(0), torch.cuda.max_memory_allocated(0)]
+block, before = torch.empty(3 << 20, dtype=torch.uint8), now()
+del block
+after = now()
+torch.cuda.reset_peak_memory_stats(0)
+stats = torch.cuda.memory_stats(0)
+print(json.dumps([before, after, now(), stats["requested_bytes.all.allocated"], stats["num_ooms"],
+                  torch.cuda.memory_reserved(0) >= 0, torch.cuda.memory_summary(0).count("Peak Usage")]))
+"""
+    result = python("-c", program)
+    assert result.returncode == 0, result.stderr
+    size = 3 << 20
+    assert json.loads(result.stdout) == [[size, size], [0, size], [0, 0], size, 0, True, 1]
+
+
 def test_processes_that_start_together_build_one_adapter(tmp_path: Path) -> None:
     environment = {
         name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "STWEAVER_LIBRARY"}
