@@ -9,11 +9,12 @@ namespace {
 
 /// The addresses are cut into so many parts, the last one for small requests.
 constexpr Bytes kParts = 4;
-/// Memory is mapped in pieces of this share of what is mapped already, and of this size at most. A block that
-/// stays keeps a piece at each of its ends at worst: smaller pieces leave less, and cost more calls, each
-/// about a hundred microseconds on a GPU.
-constexpr Bytes kFineShare = 512;
-constexpr Bytes kLargestFine = 16 * kMiB;
+/// Memory is mapped in pieces: of this share of what is mapped already, up to this size, or of this share of
+/// the request. A block that stays keeps a piece at each of its ends at worst: smaller pieces leave less, and
+/// cost more calls.
+constexpr Bytes kShareOfMapped = 512;
+constexpr Bytes kMostOfMapped = 16 * kMiB;
+constexpr Bytes kShareOfRequest = 64;
 /// So small a share of what is mapped is not worth a synchronization: neither to collect it when it is idle
 /// nor to avoid mapping it.
 constexpr Bytes kWorthCollecting = 128;
@@ -77,18 +78,24 @@ std::optional<Bytes> FreeForm::map_behind(Bytes room, LaneId lane, const Interva
   });
   if (overlaps(keep, {begin, begin + room})) begin = keep.upper;
   const Bytes page = std::max(arena_->page_size(), Bytes{1});
-  const Bytes extent = std::clamp(arena_->mapped() / kFineShare / page * page, page, kLargestFine);
+  const Bytes share =
+      std::max(std::min(arena_->mapped() / kShareOfMapped, kMostOfMapped), room / kShareOfRequest);
+  const Bytes extent = std::clamp(share / page * page, page, Arena::kExtent);
   if (room > region.upper - begin || !arena_->map({begin, begin + room}, extent)) return std::nullopt;
   return begin;
 }
 
-void FreeForm::trim(Bytes bearable, const Interval& keep) {
+Bytes FreeForm::idle(const Interval& keep) const {
   Bytes idle = arena_->free_space.idle();
   (void)arena_->free_space.visit(keep.lower, keep.length(), [&](const Gap& gap) {
     idle -= std::min(gap.end, keep.upper) - std::max(gap.offset, keep.lower);
     return true;
   });
-  if (idle > bearable) arena_->unmap_idle(keep);
+  return idle;
+}
+
+void FreeForm::trim(Bytes bearable, const Interval& keep) {
+  if (idle(keep) > bearable) arena_->unmap_idle(keep);
 }
 
 }  // namespace stweaver

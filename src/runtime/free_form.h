@@ -37,6 +37,8 @@ class FreeForm {
   [[nodiscard]] bool is_closed(Tick now) const { return now < closed_until_; }
   void retry() { closed_until_ = 0; }
 
+  /// Bytes that are idle.
+  [[nodiscard]] Bytes idle(const Interval& keep) const;
   /// Unmaps what is idle when that is more than `bearable` bytes.
   void trim(Bytes bearable, const Interval& keep);
 

@@ -421,8 +421,14 @@ void RuntimeAllocator::begin_step() {
     matcher_->begin_step();
     const bool quiet = statistics_.last_step.served.misses() == 0;
     const Bytes bearable = quiet ? 0 : plan().arena / kWorthReleasing;
-    release_fallback = idle > bearable;
-    if (!std::exchange(is_trimmed_, true)) free_form_.trim(bearable, plan_range());
+    const Bytes loose = is_trimmed_ ? 0 : free_form_.idle(plan_range());
+    const Bytes held = reserved + arena_.mapped() - plan_range().length();
+    is_trimmed_ = loose <= bearable;
+    if (release_policy_.releases(held, idle + loose, bearable)) {
+      release_fallback = idle > 0;
+      if (loose > 0) free_form_.trim(0, plan_range());
+      is_trimmed_ = true;
+    }
     if (has_holes_) has_holes_ = !arena_.map(plan_range());
     note_reserved();
   }

@@ -16,6 +16,7 @@
 #include "runtime/matcher.h"
 #include "runtime/meters.h"
 #include "runtime/recorder.h"
+#include "runtime/release_policy.h"
 #include "runtime/statistics.h"
 #include "runtime/stream_order.h"
 #include "runtime/upstream.h"
@@ -180,7 +181,8 @@ class RuntimeAllocator {
   StreamOrder order_;
   FreeForm free_form_;
   bool uses_free_form_ = false;
-  bool is_trimmed_ = true;          ///< nothing was freed outside the plan's range in this step
+  bool is_trimmed_ = true;  ///< nothing was freed outside the plan's range in this step
+  ReleasePolicy release_policy_;
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last
