@@ -84,9 +84,7 @@ def is_launcher() -> bool:
 
 def is_helper() -> bool:
     """Whether multiprocessing started this process: whose part of the job it does is not known."""
-    return "--multiprocessing-fork" in sys.orig_argv or any(
-        "multiprocessing." in word for word in sys.orig_argv
-    )
+    return any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
 
 
 def _first(names: Sequence[str]) -> int | None:

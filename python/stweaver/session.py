@@ -203,6 +203,8 @@ def _to_write(path: PathLike, kind: str) -> str:
 def _forget() -> None:
     """In a forked child nothing runs: the adapter itself stands aside there."""
     global _latest
+    if _latest is not None and _latest.watch is not None:
+        _latest.watch.detach()
     _latest = None
 
 

@@ -101,6 +101,16 @@ def test_files_are_named_after_the_script(command: list[str], name: str) -> None
     assert job.describe("2.11", "cpu", command).name == name
 
 
+def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "from multiprocessing.spawn import spawn_main; spawn_main()"
+    for command, is_one in (
+        (["-c", program, "--multiprocessing-fork"], True),
+        (["my_multiprocessing.py"], False),
+    ):
+        monkeypatch.setattr(sys, "orig_argv", ["python", *command])
+        assert job.is_helper() == is_one
+
+
 @pytest.mark.parametrize(
     ("command", "argv", "is_one"),
     [

@@ -130,11 +130,33 @@ def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> No
     for fate in (r"saved small_transformer-rank{}-\w+-device0.plan", r"followed small_transformer-rank{}-"):
         result = python(*run, *TORCHRUN, JOB, "plain", "--steps", "30", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-        lines = [line for line in result.stderr.splitlines() if line.startswith("stweaver")]
-        assert len(lines) == 2, "torchrun itself says nothing"
+        lines = [line for line in result.stderr.splitlines() if line.startswith("stweaver, ")]
+        assert len(lines) == 2
         for rank in range(2):
             assert re.search(rf"stweaver, rank {rank}: device 0: .*{fate.format(rank)}", "\n".join(lines))
     assert {path.name for path in tmp_path.glob("*.trace")} == {"job-rank0.trace", "job-rank1.trace"}
+
+
+def test_a_forked_child_goes_on_with_pytorch_alone(python: Run) -> None:
+    program = """
+import os, torch, stweaver
+torch.set_num_threads(1)
+stweaver.enable(device="cpu")
+weight = torch.ones(1 << 18, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+def steps():
+    for _ in range(5):
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+steps()
+child = os.fork()
+steps()
+if child == 0:
+    os._exit(3 if stweaver.is_enabled() else 0)
+print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0].steps)
+"""
+    result = python("-c", program)
+    assert result.stdout == "0 True 10\n", result.stderr
 
 
 def test_torch_gets_statistics_where_it_has_none_of_its_own(python: Run) -> None:
