@@ -55,6 +55,19 @@ Bytes Arena::mapped_end(Bytes limit) const {
   return above == 0 ? 0 : extents_[above - 1].offset + extents_[above - 1].size;
 }
 
+Bytes Arena::missing(const Interval& range) const {
+  Bytes missing = range.length();
+  const std::size_t above = first_above(range.lower);
+  for (std::size_t i = above - std::min<std::size_t>(above, 1); i < extents_.size(); ++i) {
+    const Extent& extent = extents_[i];
+    if (extent.offset >= range.upper) break;
+    const Interval shared = {std::max(extent.offset, range.lower),
+                             std::min(extent.offset + extent.size, range.upper)};
+    missing -= shared.length();
+  }
+  return missing;
+}
+
 bool Arena::map(const Interval& range, Bytes extent) {
   if (range.empty()) return true;
   if (!take_addresses() || range.upper > addresses_) return false;

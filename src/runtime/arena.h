@@ -41,6 +41,9 @@ class Arena {
   /// Where the memory below `limit` ends that is mapped highest; 0 when there is none.
   [[nodiscard]] Bytes mapped_end(Bytes limit) const;
 
+  /// How many bytes of `range` have no memory.
+  [[nodiscard]] Bytes missing(const Interval& range) const;
+
   /// Takes memory away where it is idle, except in `keep`, until that is `enough` bytes. In whole extents:
   /// what one map() call put there.
   void unmap_idle(const Interval& keep, Bytes enough = kAll);

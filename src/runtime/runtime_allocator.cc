@@ -78,10 +78,8 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
   std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
   if (!place && !free_form_.is_closed(now_)) {
-    const Bytes excess = free_form_.make_room(wish.room, plan_range());
-    if (excess > 0 && matcher_) {
-      if (const std::optional<Bytes> gap = find_any_gap(wish)) return reuse(*gap, wish);
-      borrow(excess);
+    if (collecting_.allows()) {
+      if (const std::optional<Bytes> gap = avoid_growth(wish)) return reuse(*gap, wish);
     }
     place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);
     if (!place) ++statistics_.refusals;
@@ -90,6 +88,20 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!place) return std::nullopt;
   arena_.free_space.take(*place, wish.room);
   return Grant{Source::kFreeForm, *place, false};
+}
+
+/// Before the arena holds more memory than ever: unmaps what is idle, or finds a gap in the plan's range
+/// after all, or borrows memory there.
+std::optional<Bytes> RuntimeAllocator::avoid_growth(const Wish& wish) {
+  const Bytes before = arena_.mapped();
+  const Bytes excess = free_form_.make_room(wish.room, plan_range());
+  std::optional<Bytes> gap;
+  if (excess > 0 && matcher_) {
+    gap = find_any_gap(wish);
+    if (!gap) borrow(excess);
+  }
+  if (arena_.mapped() < before) has_collected_ = true;
+  return gap;
 }
 
 /// In the plan's range, whoever is to use it next.
@@ -411,6 +423,7 @@ void RuntimeAllocator::begin_step() {
   {
     const std::scoped_lock lock(mutex_);
     end_step();
+    collecting_.end_step(std::exchange(has_collected_, false));
     note_fallback(reserved);
     release_passed();
     free_form_.retry();
@@ -429,7 +442,11 @@ void RuntimeAllocator::begin_step() {
       if (loose > 0) free_form_.trim(0, plan_range());
       is_trimmed_ = true;
     }
-    if (has_holes_) has_holes_ = !arena_.map(plan_range());
+    if (has_holes_) {
+      // What was borrowed may be idle where it went.
+      free_form_.make_room(arena_.missing(plan_range()), plan_range());
+      has_holes_ = !arena_.map(plan_range());
+    }
     note_reserved();
   }
   if (!release_fallback) return;

@@ -182,6 +182,18 @@ TEST(Arena, KnowsWhereItsMemoryEndsBelowALimit) {
   EXPECT_EQ(arena.mapped_end(kGiB), 8 * kPage);
 }
 
+TEST(Arena, KnowsHowMuchOfARangeHasNoMemory) {
+  HostDevice device(kGiB);
+  Arena arena(device);
+  EXPECT_EQ(arena.missing({0, 5 * kPage}), 5 * kPage);
+  ASSERT_TRUE(arena.map({kPage, 3 * kPage}));
+  ASSERT_TRUE(arena.map({6 * kPage, 8 * kPage}));
+  EXPECT_EQ(arena.missing({0, 9 * kPage}), 5 * kPage);
+  EXPECT_EQ(arena.missing({2 * kPage, 7 * kPage}), 3 * kPage);
+  EXPECT_EQ(arena.missing({kPage + 512, 3 * kPage}), 0);
+  EXPECT_EQ(arena.missing({}), 0);
+}
+
 TEST(Arena, AsksOnceWhetherTheDeviceIsStill) {
   HostDevice host(kGiB);
   FailingDevice device(host);
