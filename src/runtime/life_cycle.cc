@@ -129,6 +129,7 @@ void LifeCycle::start_recording() {
   if (at_boundary) recorder_->mark(text("step ", steps_));
   recording_ends_ = steps_ + steps_to_record_ + (at_boundary ? 0 : 1);
   recording_began_ = requests_of(allocator_);
+  allocator_.use_free_form(options_.free_form);
   allocator_.record(recorder_);
   log(text("recording ", steps_to_record_, " steps from step ", steps_, " on"));
 }
@@ -191,6 +192,8 @@ bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
 /// For a good while.
 void LifeCycle::give_up() {
   patience_ = kMostPatience;
+  // The allocator behind ours is made for what follows no plan.
+  if (!allocator_.follows_plan()) allocator_.use_free_form(false);
   start_watching();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/arena.h"              // IWYU pragma: export
+#include "runtime/backoff.h"            // IWYU pragma: export
 #include "runtime/block_table.h"        // IWYU pragma: export
 #include "runtime/free_form.h"          // IWYU pragma: export
 #include "runtime/free_space.h"         // IWYU pragma: export

@@ -78,7 +78,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
   std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
   if (!place && !free_form_.is_closed(now_)) {
-    if (collecting_.allows()) {
+    if (!matcher_ || collecting_.allows()) {  // few steps have no plan
       if (const std::optional<Bytes> gap = avoid_growth(wish)) return reuse(*gap, wish);
     }
     place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);

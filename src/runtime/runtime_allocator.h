@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/arena.h"
+#include "runtime/backoff.h"
 #include "runtime/block_table.h"
 #include "runtime/free_form.h"
 #include "runtime/matcher.h"
@@ -150,6 +151,7 @@ class RuntimeAllocator {
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
   void* allocate_anywhere(Bytes size, Stream stream, Pool pool, Miss why);
   std::optional<Grant> find_free_form(const Wish& wish);
+  std::optional<Bytes> avoid_growth(const Wish& wish);
   std::optional<Bytes> find_any_gap(const Wish& wish);
   void borrow(Bytes size);
   void* allocate_free_form(Bytes size, Stream stream, Pool pool, Miss why);
@@ -183,6 +185,8 @@ class RuntimeAllocator {
   bool uses_free_form_ = false;
   bool is_trimmed_ = true;  ///< nothing was freed outside the plan's range in this step
   ReleasePolicy release_policy_;
+  Backoff collecting_;              ///< of idle memory in the middle of a step
+  bool has_collected_ = false;      ///< in this step
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last
