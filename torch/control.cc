@@ -146,6 +146,7 @@ std::string json_of(const Session& session, int device) {
       .add("fallback_reserved", now.fallback_reserved)
       .add("planned", now.planned)
       .add("reused", now.reused)
+      .add("free_form", now.free_form)
       .add("fallback", now.fallback)
       .add("blocks", now.blocks)
       .add("steps", now.steps)
