@@ -94,7 +94,8 @@ class Player {
     EXPECT_EQ(fallback_.allocated(), 0);
   }
 
-  HostDevice device_{64 * kGiB};  // an arena reserves four times that: a thread sanitizer has room for no more
+  // An arena reserves four times that, and a thread sanitizer has room for no more.
+  HostDevice device_{64 * kGiB};
   CachingUpstream fallback_{AllocatorSettings()};
   RuntimeAllocator runtime_;
   std::vector<void*> blocks_;
