@@ -11,7 +11,6 @@
 #include "runtime/meters.h"             // IWYU pragma: export
 #include "runtime/plan_index.h"         // IWYU pragma: export
 #include "runtime/recorder.h"           // IWYU pragma: export
-#include "runtime/release_policy.h"     // IWYU pragma: export
 #include "runtime/runtime_allocator.h"  // IWYU pragma: export
 #include "runtime/statistics.h"         // IWYU pragma: export
 #include "runtime/stream_order.h"       // IWYU pragma: export

@@ -10,6 +10,8 @@ namespace {
 /// Idle memory of the fallback goes back at a step boundary if the step did without the fallback, or if it is
 /// more than this share of the arena: giving back costs a synchronization, and so does asking again.
 constexpr Bytes kWorthReleasing = 64;
+/// The arena may hold this share more than when idle memory was last collected, before it is again.
+constexpr Bytes kBearableGrowth = 8;
 /// A request that the plan does not know is taken to live for so many others.
 constexpr Time kHorizon = 256;
 /// No device has memory for more, and less can be rounded up.
@@ -78,7 +80,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
   std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
   if (!place && !free_form_.is_closed(now_)) {
-    if (!matcher_ || collecting_.allows()) {  // few steps have no plan
+    if (avoids_growth(wish.room)) {
       if (const std::optional<Bytes> gap = avoid_growth(wish)) return reuse(*gap, wish);
     }
     place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);
@@ -88,6 +90,13 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!place) return std::nullopt;
   arena_.free_space.take(*place, wish.room);
   return Grant{Source::kFreeForm, *place, false};
+}
+
+/// Few steps have no plan. Those that have one avoid growth now and then, and always where it would be too
+/// much.
+bool RuntimeAllocator::avoids_growth(Bytes room) const {
+  return !matcher_ || collecting_.allows() ||
+         arena_.mapped() + room > collected_at_ + collected_at_ / kBearableGrowth;
 }
 
 /// Before the arena holds more memory than ever: unmaps what is idle, or finds a gap in the plan's range
@@ -100,7 +109,10 @@ std::optional<Bytes> RuntimeAllocator::avoid_growth(const Wish& wish) {
     gap = find_any_gap(wish);
     if (!gap) borrow(excess);
   }
-  if (arena_.mapped() < before) has_collected_ = true;
+  if (arena_.mapped() < before) {
+    has_collected_ = true;
+    if (collecting_.allows()) collected_at_ = before;
+  }
   return gap;
 }
 
@@ -435,9 +447,10 @@ void RuntimeAllocator::begin_step() {
     const bool quiet = statistics_.last_step.served.misses() == 0;
     const Bytes bearable = quiet ? 0 : plan().arena / kWorthReleasing;
     const Bytes loose = is_trimmed_ ? 0 : free_form_.idle(plan_range());
-    const Bytes held = reserved + arena_.mapped() - plan_range().length();
     is_trimmed_ = loose <= bearable;
-    if (release_policy_.releases(held, idle + loose, bearable)) {
+    const bool releases = releasing_.allows() && idle + loose > bearable;
+    releasing_.end_step(releases);
+    if (releases) {
       release_fallback = idle > 0;
       if (loose > 0) free_form_.trim(0, plan_range());
       is_trimmed_ = true;

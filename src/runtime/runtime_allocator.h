@@ -17,7 +17,6 @@
 #include "runtime/matcher.h"
 #include "runtime/meters.h"
 #include "runtime/recorder.h"
-#include "runtime/release_policy.h"
 #include "runtime/statistics.h"
 #include "runtime/stream_order.h"
 #include "runtime/upstream.h"
@@ -151,6 +150,7 @@ class RuntimeAllocator {
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
   void* allocate_anywhere(Bytes size, Stream stream, Pool pool, Miss why);
   std::optional<Grant> find_free_form(const Wish& wish);
+  [[nodiscard]] bool avoids_growth(Bytes room) const;
   std::optional<Bytes> avoid_growth(const Wish& wish);
   std::optional<Bytes> find_any_gap(const Wish& wish);
   void borrow(Bytes size);
@@ -183,10 +183,11 @@ class RuntimeAllocator {
   StreamOrder order_;
   FreeForm free_form_;
   bool uses_free_form_ = false;
-  bool is_trimmed_ = true;  ///< nothing was freed outside the plan's range in this step
-  ReleasePolicy release_policy_;
+  bool is_trimmed_ = true;          ///< nothing was freed outside the plan's range in this step
+  Backoff releasing_;               ///< of idle memory at step boundaries
   Backoff collecting_;              ///< of idle memory in the middle of a step
   bool has_collected_ = false;      ///< in this step
+  Bytes collected_at_ = 0;          ///< what the arena held when idle memory was last collected in turn
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last

@@ -108,6 +108,7 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
     serving.replay = replay(trace, allocator, options.replay);
     std::move(life).end(serving);
   } else {
+    runtime.use_free_form(options.free_form);
     if (options.plan && !runtime.adopt(options.plan)) {
       serving.log.push_back(
           text("not following the plan: no memory for its arena of ", options.plan->plan().arena, " bytes"));

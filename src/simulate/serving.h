@@ -32,7 +32,7 @@ struct ServeOptions {
   /// a real job's take longer than planning: so each plan is ready at the next step boundary.
   bool online = false;
   /// Online, requests that no plan has a place for are served in the arena, and not by PyTorch's default:
-  /// LifeCycleOptions::free_form.
+  /// RuntimeAllocator::use_free_form().
   bool free_form = true;
   ReplayOptions replay = {};
 };
