@@ -14,7 +14,7 @@ readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
 release() { tools/build.sh release; }
-asan() { tools/build.sh asan; }
+asan() { tools/build.sh asan stweaver stweaver_tests; }
 tsan() { tools/build.sh tsan stweaver plan_test device_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
