@@ -23,9 +23,9 @@ release_tests() { run_ctest release; }
 asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and a whole plan of a
 # real job. Left out is what takes minutes here and has one thread: the divergence suite, which replays real jobs,
-# and the conformance test that writes gigabytes. release_tests runs them.
+# and the conformance test that writes gigabytes; and the plans of the other real jobs. release_tests runs them.
 tsan_tests() {
-  local layer status=0 long='Divergence/*:*.NeverLetsBlocksShareAByte/*'
+  local layer status=0 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
   for layer in plan device runtime session conformance; do
     "build/tsan/tests/${layer}_test" --gtest_brief=1 --gtest_filter="-$long" \
       "--gtest_output=xml:$results/tsan_tests.$layer.xml" || status=1
