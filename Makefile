@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test lint fuzz bench torch-headers clean
 
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 30
 
 help: ## say what there is (this)
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -23,7 +23,7 @@ test: setup ## build everything, run all tests and checks, and fuzz for a minute
 lint: setup ## only the checks of format and style (C++, Python, shell)
 	@tools/test.sh release format tidy python_lint shell_lint
 
-fuzz: setup ## only the fuzzers, FUZZ_SECONDS=60 each
+fuzz: setup ## only the fuzzers, FUZZ_SECONDS=30 each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh fuzzers fuzz
 
 bench: build ## plan every example and print size, bound, peak, ratio, winner, seconds, memory

@@ -3,7 +3,7 @@
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
-# FUZZ_SECONDS (60) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once.
+# FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
@@ -38,7 +38,7 @@ python_tests() { pytest tests/python --junitxml "$results/python_tests.xml"; }
 asan_command() {
   STWEAVER_COMMAND=build/asan/stweaver pytest tests/python -k refuses --junitxml "$results/asan_command.xml"
 }
-fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-60}"; }
+fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-30}"; }
 
 format() { sources | xargs -0 clang-format --dry-run -Werror; }
 # What the release build compiles, configured without precompiled headers: GCC's are nothing to clang-tidy. The

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for SECONDS (60 unless told), as many at once as there are cores:
+# Builds the fuzzers and runs each for SECONDS (30 unless told), as many at once as there are cores:
 #   run.sh [SECONDS]
 # Fails on a finding; the input that shows it is left in build/fuzz/findings.
 set -euo pipefail
 
-seconds=${1:-60}
+seconds=${1:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build/fuzz
 seeds=$build/seeds
