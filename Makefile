@@ -17,7 +17,7 @@ build: ## build the command: build/release/stweaver
 demo: build ## inspect, plan, check and compare real training jobs
 	@tools/demo.sh
 
-test: setup ## build everything, run all tests and checks, and fuzz for a minute each
+test: setup ## build everything, run all tests and checks, and fuzz for FUZZ_SECONDS=30 each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh
 
 lint: setup ## only the checks of format and style (C++, Python, shell)
