@@ -94,8 +94,4 @@ Bytes FreeForm::idle(const Interval& keep) const {
   return idle;
 }
 
-void FreeForm::trim(Bytes bearable, const Interval& keep) {
-  if (idle(keep) > bearable) arena_->unmap_idle(keep);
-}
-
 }  // namespace stweaver

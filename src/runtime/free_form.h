@@ -39,8 +39,6 @@ class FreeForm {
 
   /// Bytes that are idle.
   [[nodiscard]] Bytes idle(const Interval& keep) const;
-  /// Unmaps what is idle when that is more than `bearable` bytes.
-  void trim(Bytes bearable, const Interval& keep);
 
  private:
   [[nodiscard]] Interval region_of(Bytes room) const;

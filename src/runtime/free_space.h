@@ -85,24 +85,14 @@ class FreeSpace {
                                 std::span<const Interval> taken = {}) {
     Bytes best = 0;
     Bytes best_room = kNoRoom;
-    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
-      if (chunks_[c].largest < size) continue;
-      const Chunk& chunk = *chunks_[c].chunk;
-      if (chunk.gaps[0].offset >= within.upper) break;
-      Bytes largest = 0;
-      for (std::size_t i = 0; i < chunk.count; ++i) {
-        const Gap& gap = chunk.gaps[i];
-        largest = std::max(largest, gap.end - gap.offset);
-        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
-        if (inside.length() < size || !allowed(gap.last)) continue;
-        each_rest(inside, taken, [&](const Interval& rest) {
-          if (rest.length() < size || rest.length() >= best_room) return;
-          best = rest.lower;
-          best_room = rest.length();
-        });
-      }
-      chunks_[c].largest = largest;
-    }
+    each_fitting(size, within, allowed, [&](const Interval& gap) {
+      each_rest(gap, taken, [&](const Interval& rest) {
+        if (rest.length() < size || rest.length() >= best_room) return;
+        best = rest.lower;
+        best_room = rest.length();
+      });
+      return true;
+    });
     return best_room == kNoRoom ? std::nullopt : std::optional(best);
   }
 
@@ -110,20 +100,12 @@ class FreeSpace {
   /// used it last. The gap's part inside `within` counts.
   template <typename Allowed>
   std::optional<Bytes> first_fit(Bytes size, Interval within, Allowed allowed) {
-    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
-      if (chunks_[c].largest < size) continue;
-      const Chunk& chunk = *chunks_[c].chunk;
-      if (chunk.gaps[0].offset >= within.upper) break;
-      Bytes largest = 0;
-      for (std::size_t i = 0; i < chunk.count; ++i) {
-        const Gap& gap = chunk.gaps[i];
-        largest = std::max(largest, gap.end - gap.offset);
-        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
-        if (inside.length() >= size && allowed(gap.last)) return inside.lower;
-      }
-      chunks_[c].largest = largest;
-    }
-    return std::nullopt;
+    std::optional<Bytes> first;
+    each_fitting(size, within, allowed, [&](const Interval& gap) {
+      first = gap.lower;
+      return false;
+    });
+    return first;
   }
 
   [[nodiscard]] Bytes idle() const { return idle_; }  ///< bytes in all gaps
@@ -148,6 +130,26 @@ class FreeSpace {
     std::size_t chunk = 0;
     std::size_t index = 0;
   };
+
+  /// Calls visit(part) with the part inside `within` of each gap where that is at least `size` bytes and
+  /// allowed(LastUse) accepts who used it last, lowest first, until visit says false. Notes what it learns of
+  /// the largest gap in each chunk.
+  template <typename Allowed, typename Visit>
+  void each_fitting(Bytes size, Interval within, Allowed allowed, Visit visit) {
+    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
+      if (chunks_[c].largest < size) continue;
+      const Chunk& chunk = *chunks_[c].chunk;
+      if (chunk.gaps[0].offset >= within.upper) break;
+      Bytes largest = 0;
+      for (std::size_t i = 0; i < chunk.count; ++i) {
+        const Gap& gap = chunk.gaps[i];
+        largest = std::max(largest, gap.end - gap.offset);
+        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
+        if (inside.length() >= size && allowed(gap.last) && !visit(inside)) return;
+      }
+      chunks_[c].largest = largest;
+    }
+  }
 
   /// What `taken` leaves of a gap.
   template <typename Visit>

@@ -452,7 +452,7 @@ void RuntimeAllocator::begin_step() {
     releasing_.end_step(releases);
     if (releases) {
       release_fallback = idle > 0;
-      if (loose > 0) free_form_.trim(0, plan_range());
+      if (loose > 0) arena_.unmap_idle(plan_range());
       is_trimmed_ = true;
     }
     if (has_holes_) {

@@ -183,7 +183,7 @@ class RuntimeAllocator {
   StreamOrder order_;
   FreeForm free_form_;
   bool uses_free_form_ = false;
-  bool is_trimmed_ = true;          ///< nothing was freed outside the plan's range in this step
+  bool is_trimmed_ = true;          ///< nothing worth giving back is idle outside the plan's range
   Backoff releasing_;               ///< of idle memory at step boundaries
   Backoff collecting_;              ///< of idle memory in the middle of a step
   bool has_collected_ = false;      ///< in this step

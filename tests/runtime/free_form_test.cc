@@ -108,7 +108,7 @@ TEST_F(FreeFormTest, ABlockThatStaysPinsAPageAtEachOfItsEndsInASmallJob) {
   const Bytes behind = take(100 * kMiB);
   give(block, 100 * kMiB);
   give(behind, 100 * kMiB);
-  free_form.trim(0, kNothing);
+  arena.unmap_idle(kNothing);
   EXPECT_LE(arena.mapped(), 2 * kPage);
   EXPECT_FALSE(arena.free_space.is_idle(stays, 3 * kMiB));
 }
@@ -127,22 +127,14 @@ TEST(FreeForm, MapsALargeJobInAFewThousandCalls) {
   EXPECT_LT(device.calls(DeviceCall::kMap), 6000);
 }
 
-TEST_F(FreeFormTest, TrimBearsALittle) {
-  give(take(8 * kMiB), 8 * kMiB);
-  free_form.trim(8 * kMiB, kNothing);
-  EXPECT_EQ(arena.mapped(), 8 * kMiB);
-  free_form.trim(8 * kMiB - 1, kNothing);
-  EXPECT_EQ(arena.mapped(), 0);
-}
-
-TEST_F(FreeFormTest, TrimLooksOnlyOutsideOfThePlan) {
+TEST_F(FreeFormTest, CountsAsIdleWhatLiesOutsideOfThePlan) {
   const Interval plan = {0, 20 * kMiB};
   ASSERT_TRUE(arena.map(plan));
-  give(take(4 * kMiB, lane, plan).value_or(-1), 4 * kMiB);
-  free_form.trim(4 * kMiB, plan);
-  EXPECT_EQ(arena.mapped(), 24 * kMiB);
-  free_form.trim(0, plan);
-  EXPECT_EQ(arena.mapped(), 20 * kMiB);
+  const Bytes block = take(4 * kMiB, lane, plan).value_or(-1);
+  EXPECT_EQ(free_form.idle(plan), 0);
+  give(block, 4 * kMiB);
+  EXPECT_EQ(free_form.idle(plan), 4 * kMiB);
+  EXPECT_EQ(free_form.idle(kNothing), 24 * kMiB);
 }
 
 TEST_F(FreeFormTest, GivesBackWhatIsIdleBeforeItRunsOutOfMemory) {

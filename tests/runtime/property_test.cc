@@ -125,8 +125,31 @@ class Storm {
     expect_nothing_left();
   }
 
-  [[nodiscard]] std::int64_t refused() const { return refused_; }
-  [[nodiscard]] RuntimeStatistics statistics() const { return allocator_.statistics(); }
+  /// One thread alone: the plan is followed request by request, and memory runs out and recovers. Threads and
+  /// the manager meet by chance, so that a storm itself promises neither.
+  void expect_calm() {
+    ASSERT_TRUE(allocator_.adopt(plans_[0]));
+    allocator_.begin_step();
+    const std::vector<Slot>& slots = plans_[0]->plan().slots;
+    const std::size_t prologue = plans_[0]->plan().prologue;
+    const auto requests = static_cast<std::int64_t>(slots.size() - prologue);
+    const Served before = allocator_.statistics().served;
+    for (std::size_t i = prologue; i < slots.size(); ++i)
+      free(grant(slots[i].size, slots[i].stream, i).value());
+    const Served after = allocator_.statistics().served;
+    EXPECT_EQ(after.hits() - before.hits(), requests);
+    EXPECT_GT(after.planned - before.planned, requests / 2);  // a place may wait for another stream
+    std::vector<Tenant> blocks;
+    const std::int64_t refused = refused_;
+    for (Bytes asked = 0; asked <= capacity_ && refused_ == refused; asked += kLargest) {
+      if (const std::optional<Tenant> block = grant(kLargest, 0, blocks.size())) blocks.push_back(*block);
+    }
+    EXPECT_EQ(refused_, refused + 1) << "the device was to run out of memory";
+    for (const Tenant& block : blocks) free(block);
+    blocks.assign(1, grant(kLargest, 0, 0).value());
+    free(blocks.front());
+    expect_nothing_left();
+  }
 
  private:
   /// A thread of the job, on its own way through the step.
@@ -184,6 +207,10 @@ class Storm {
       stream = slots[cursor].stream;
     }
     cursor = cursor + 1 < slots.size() ? cursor + 1 : plans_[0]->plan().prologue;
+    return grant(size, stream, identity);
+  }
+
+  std::optional<Tenant> grant(Bytes size, Stream stream, std::uint64_t identity) {
     void* const memory = allocator_.allocate(size, stream);
     if (memory == nullptr) {
       ++refused_;
@@ -237,12 +264,7 @@ class AnyStorm : public testing::TestWithParam<Weather> {};
 TEST_P(AnyStorm, SharesNoLivingByteAndLosesNoBlock) {
   Storm storm(GetParam());
   storm.blow(1200);
-  if (GetParam().foreign < 1) {
-    EXPECT_GT(storm.statistics().served.planned, 0);
-  }
-  if (GetParam().spare < 8 * kMiB && !GetParam().free_form) {  // which fits into less
-    EXPECT_GT(storm.refused(), 0) << "the device was to run out of memory";
-  }
+  storm.expect_calm();
 }
 
 std::vector<Weather> weathers() {
