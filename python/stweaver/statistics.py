@@ -65,9 +65,10 @@ class DeviceStats:
     reserved: int
     arena: int
     fallback_reserved: int
-    planned: int  # bytes in use
-    reused: int
-    fallback: int
+    planned: int  # bytes in use, as asked for: at the places that the plan has for them
+    reused: int  # elsewhere in the plan's range
+    free_form: int  # in the arena where no plan governs: the recorded steps above all
+    fallback: int  # from PyTorch's own allocator
     blocks: int
     steps: int
     plans: int  # adopted
@@ -81,14 +82,17 @@ class DeviceStats:
         return max(0, self.peaks.reserved - self.last_step.peaks.reserved) if self.follows_plan else 0
 
     def __str__(self) -> str:
-        """Write two lines to read."""
+        """Write three lines to read."""
         last = self.last_step
         return (
             f"device {self.device}: {_peaks(self.peaks)}; "
             f"{self.served.hits} hits, {self.served.misses} misses in {self.steps} steps; "
             f"{'follows a plan' if self.follows_plan else 'no plan'}, {self.stage}\n"
             f"  last step: {_peaks(last.peaks)}; {last.served.hits} hits, {last.served.misses} misses; "
-            f"{self.saved / GIB:.2f} GiB saved"
+            f"{self.saved / GIB:.2f} GiB saved\n"
+            f"  now in use: {self.planned / GIB:.2f} GiB planned, {self.reused / GIB:.2f} GiB reused, "
+            f"{self.free_form / GIB:.2f} GiB free form, {self.fallback / GIB:.2f} GiB from PyTorch's own "
+            "allocator"
         )
 
 

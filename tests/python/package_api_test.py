@@ -209,8 +209,8 @@ def peaks(requested: int, reserved: int) -> dict[str, int]:
 
 def device(number: int, follows: int) -> dict[str, object]:
     step = {"served": served(2, 0), "peaks": peaks(60, 75)}
-    counts = "requested reserved arena fallback_reserved planned reused fallback blocks steps plans "
-    counts += "waits reclaims ooms"
+    counts = "requested reserved arena fallback_reserved planned reused free_form fallback blocks steps "
+    counts += "plans waits reclaims ooms"
     return {
         "device": number,
         "stage": "watching",
@@ -232,6 +232,16 @@ def test_statistics_are_summed_over_devices() -> None:
     assert stats.devices[0].last_step.peaks.efficiency == 0.8
     assert stats.log == ("a line",)
     assert str(stats).splitlines()[0].startswith("device 0: 0.00 GiB requested")
+
+
+def test_a_report_tells_where_memory_in_use_comes_from() -> None:
+    sizes = {"planned": 4, "reused": 3, "free_form": 2, "fallback": 1}
+    one = device(0, 1) | {name: size << 30 for name, size in sizes.items()}
+    stats = statistics.parse({"devices": [one]})
+    assert stats.devices[0].free_form == 2 << 30
+    assert str(stats).splitlines()[2].split(": ")[1] == (
+        "4.00 GiB planned, 3.00 GiB reused, 2.00 GiB free form, 1.00 GiB from PyTorch's own allocator"
+    )
 
 
 def test_nothing_allocated_is_nothing_wasted() -> None:
