@@ -111,7 +111,7 @@ void LifeCycle::begin_step() {
 }
 
 void LifeCycle::poll() {
-  if (steps_ > 0) return;
+  if (steps_ > 0 || only_records()) return;
   tell_refusals();
   if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
   if (stage_ == Stage::kRecording && requests_of(allocator_) >= recording_began_ + requests_to_record_)
@@ -131,6 +131,7 @@ void LifeCycle::start_recording() {
   recording_began_ = requests_of(allocator_);
   allocator_.use_free_form(options_.free_form);
   allocator_.record(recorder_);
+  if (only_records()) return log(text("recording from step ", steps_, " on, to the end"));
   log(text("recording ", steps_to_record_, " steps from step ", steps_, " on"));
 }
 

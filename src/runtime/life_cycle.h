@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,7 +35,9 @@ struct LifeCycleOptions {
   std::string settings;    ///< of the upstream allocator, for traces
   std::string plan_path;   ///< follow the plan in this file from the job's first request on; empty for none
   std::string trace_path;  ///< also record into this file, the first time; empty for none
+  static constexpr int kAllSteps = std::numeric_limits<int>::max();
   /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
+  /// kAllSteps: every request to the end, and nothing is planned.
   int record_steps = 2;
   /// Requests that no plan has a place for, those of the recorded steps above all, are served in the arena
   /// and not by the upstream allocator: see RuntimeAllocator::use_free_form().
@@ -83,6 +86,7 @@ class LifeCycle {
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, const SavedPlan& saved);
 
   void start_recording();
+  [[nodiscard]] bool only_records() const { return options_.record_steps == LifeCycleOptions::kAllSteps; }
   void start_planning();
   void take_plan();
   void record_longer();

@@ -1,7 +1,6 @@
 #include "session/session.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace stweaver {
@@ -69,7 +68,7 @@ void Session::begin_life(Place& place) {
                            .free_form = options_.follows,  // who only records sees the job as it is
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
-  if (!options_.follows) life.record_steps = std::numeric_limits<int>::max();
+  if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
   if (!options_.save_path.empty())
     life.plan = [this, &place](const Trace& trace) { return plan_and_save(place, trace); };
   const Served before = place.allocator.statistics().served;

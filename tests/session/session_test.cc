@@ -145,6 +145,17 @@ TEST_F(SessionTest, OnlyRecordsWhenToldTo) {
   EXPECT_EQ(session.stage(0), "recording");
   session.stop();
   EXPECT_EQ(trace_in(folder.file("trace0")).requests.size(), 20 * static_cast<std::size_t>(kRequests));
+  EXPECT_THAT(session.log(), ElementsAre("stweaver[0]: recording from step 0 on, to the end"));
+}
+
+TEST_F(SessionTest, RecordsToTheEndWhereNobodyMarksSteps) {
+  const TemporaryFolder folder;
+  session.start({.trace_path = folder.file("trace"), .follows = false, .finds_steps = true});
+  constexpr std::size_t kMany = 22'000;  // a session that follows would have searched for steps
+  for (std::size_t i = 0; i < kMany; ++i) session.free(take(0, kMiB));
+  EXPECT_EQ(session.stage(0), "recording");
+  session.stop();
+  EXPECT_EQ(trace_in(folder.file("trace")).requests.size(), kMany);
 }
 
 TEST_F(SessionTest, RefusesToRecordNowhere) {
