@@ -511,6 +511,14 @@ void free_block(void* memory) {
   wrapper.load(std::memory_order_relaxed)->give_back(memory);
 }
 
+/// PyTorch makes a CacheMiss at each miss from now on. Registered names cannot be given back and must differ,
+/// also from that of another copy of this library.
+void see_cache_misses() {
+  c10::FreeCudaMemoryCallbacksRegistry()->Register(text("stweaver ", static_cast<const void*>(&wrapper)), [] {
+    return std::unique_ptr<c10::FreeMemoryCallback>(std::make_unique<CacheMiss>());
+  });
+}
+
 Wrapper& the_wrapper() {
   const std::scoped_lock lock(install_mutex);
   if (Wrapper* const made = wrapper) return *made;
@@ -521,6 +529,7 @@ Wrapper& the_wrapper() {
     fail("cannot stand before the CUDA allocator \"", current->name(),
          "\", only before PyTorch's native one: remove the other allocator or unset backend:cudaMallocAsync");
   pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+  see_cache_misses();
   wrapper = new Wrapper(current);
   return *wrapper;
 }

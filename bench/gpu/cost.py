@@ -3,12 +3,13 @@
     python3 bench/gpu/cost.py --out build/gpu
 
 A step allocates and frees blocks of a few sizes, one at a time: in C++ through PyTorch's allocator, and in
-Python through torch.empty. The same steps are timed before STWeaver is there, under a plan, and after it is
-switched off.
+Python through torch.empty. The same steps are timed before STWeaver is there, under a plan, with its session
+ended so that all requests are passed on to PyTorch's own allocator, and after it is switched off.
 """
 
 import argparse
 import ctypes
+import importlib
 import json
 import statistics
 import subprocess
@@ -97,6 +98,8 @@ def main() -> None:
     hits, misses = figure("hits"), figure("misses")
     columns["planned"] = medians(work, options.steps)
     hits, misses = figure("hits") - hits, figure("misses") - misses
+    importlib.import_module("stweaver.session").end()
+    columns["passed on"] = medians(work, options.steps)
     disable()
     columns["PyTorch again"] = medians(work, options.steps)
 

@@ -242,9 +242,10 @@ bool RuntimeAllocator::settle_overlapping(Bytes offset, const Wish& wish) {
 
 void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why) {
   void* const memory = upstream_.allocate(size, stream, pool);
-  const Bytes reserved = upstream_.reserved();
+  const std::optional<Bytes> reserved =
+      upstream_.may_have_grown() ? std::optional(upstream_.reserved()) : std::nullopt;
   const std::scoped_lock lock(mutex_);
-  note_fallback(reserved);
+  if (reserved) note_fallback(*reserved);
   if (memory == nullptr) return nullptr;
   const Block block = {.address = number_of(memory),
                        .size = size,

@@ -28,6 +28,8 @@ class Upstream {
   virtual void empty_cache() = 0;
   /// Bytes held from the device.
   [[nodiscard]] virtual Bytes reserved() const = 0;
+  /// Whether this thread's last allocate() may have changed reserved(), which may cost more than a request.
+  [[nodiscard]] virtual bool may_have_grown() const { return true; }
   /// Bytes in blocks that are in use, after rounding.
   [[nodiscard]] virtual Bytes allocated() const = 0;
 };
