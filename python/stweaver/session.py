@@ -90,11 +90,11 @@ def disable() -> None:
     Raises:
         Error: the allocator cannot be taken out, as when another one was put before it.
     """
-    if _latest is None or _latest.watch is None:
+    if _latest is None:
         return
-    running = _latest
+    adapter = _latest.adapter
     end()
-    running.adapter.remove()
+    adapter.remove()  # also where a session could not start and left it idle
 
 
 def record(path: PathLike, device: str | None = None) -> None:
@@ -165,7 +165,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     global _latest
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
-    if is_enabled() and _latest is not None and (_latest.kind, _latest.way) != (kind, way):
+    if _latest is not None and (_latest.kind, _latest.way) != (kind, way):
         disable()
     end()
     library = open_library()

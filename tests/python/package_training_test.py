@@ -89,6 +89,23 @@ def test_a_job_that_changes_is_planned_again(python: Run) -> None:
     assert run["last_step_hits"] > 100 * max(1, run["last_step_misses"])
 
 
+def test_a_session_that_could_not_start_is_out_of_the_way_after_disable(python: Run) -> None:
+    script = (
+        "import stweaver, torch\n"
+        "stweaver.enable(device='cpu')\n"
+        "try:\n"
+        "    stweaver.enable(device='cpu', record_steps=0)\n"
+        "except stweaver.Error as error:\n"
+        "    print(error, stweaver.is_enabled())\n"
+        "stweaver.disable()\n"
+        "before = stweaver.stats().misses\n"
+        "torch.zeros(1 << 20)\n"
+        "print(stweaver.stats().misses - before)\n"
+    )
+    result = python("-c", script)
+    assert result.stdout == "record_steps=0: must be a number from 1 on False\n0\n", result.stderr
+
+
 def test_the_process_needs_no_more_memory_than_its_arena_takes(
     plain: Any,  # noqa: ANN401
     planned: tuple[Path, Any],
