@@ -27,6 +27,8 @@ class Arena {
   /// Memory comes and goes in pieces of this size at most: small enough to give back what is idle, large
   /// enough that mapping a whole GPU takes a few hundred calls.
   static constexpr Bytes kExtent = 256 * kMiB;
+  /// The same where memory is given back in the middle of steps: a block pins what is idle beside it.
+  static constexpr Bytes kSmallExtent = 16 * kMiB;
   static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
   /// Bytes of addresses, several times the device's memory; they are reserved when first needed. 0 when that

@@ -13,8 +13,7 @@ constexpr Bytes kParts = 4;
 /// the request. A block that stays keeps a piece at each of its ends at worst: smaller pieces leave less, and
 /// cost more calls.
 constexpr Bytes kShareOfMapped = 512;
-constexpr Bytes kMostOfMapped = 16 * kMiB;
-constexpr Bytes kShareOfRequest = 64;
+constexpr Bytes kShareOfRequest = 1024;
 /// So small a share of what is mapped is not worth a synchronization: neither to collect it when it is idle
 /// nor to avoid mapping it.
 constexpr Bytes kWorthCollecting = 128;
@@ -39,6 +38,11 @@ std::optional<Bytes> FreeForm::find(Bytes room, LaneId lane, const Interval& kee
   if (!overlaps(keep, region)) return first_fit(region.lower, region.upper);
   const std::optional<Bytes> below = first_fit(region.lower, keep.lower);
   return below ? below : first_fit(keep.upper, region.upper);
+}
+
+void FreeForm::start_anew() {
+  ceiling_ = scattered_ = 0;
+  closed_until_ = 0;
 }
 
 Bytes FreeForm::make_room(Bytes room, const Interval& keep) {
@@ -79,7 +83,7 @@ std::optional<Bytes> FreeForm::map_behind(Bytes room, LaneId lane, const Interva
   if (overlaps(keep, {begin, begin + room})) begin = keep.upper;
   const Bytes page = std::max(arena_->page_size(), Bytes{1});
   const Bytes share =
-      std::max(std::min(arena_->mapped() / kShareOfMapped, kMostOfMapped), room / kShareOfRequest);
+      std::max(std::min(arena_->mapped() / kShareOfMapped, Arena::kSmallExtent), room / kShareOfRequest);
   const Bytes extent = std::clamp(share / page * page, page, Arena::kExtent);
   if (room > region.upper - begin || !arena_->map({begin, begin + room}, extent)) return std::nullopt;
   return begin;

@@ -34,6 +34,9 @@ class FreeForm {
   /// addresses left: then the next calls are not tried until retry(), or for a while.
   std::optional<Bytes> extend(Bytes room, LaneId lane, const Interval& keep, Tick now);
 
+  /// A plan is followed from now on: what was mapped before it is no measure of what is needed beside it.
+  void start_anew();
+
   [[nodiscard]] bool is_closed(Tick now) const { return now < closed_until_; }
   void retry() { closed_until_ = 0; }
 

@@ -53,6 +53,8 @@ PlanIndex::PlanIndex(Plan plan)
   }
   find_hand_overs();
   count_alive();
+  varies_ =
+      std::any_of(plan_.slots.begin(), plan_.slots.end(), [](const Slot& slot) { return slot.varying; });
 }
 
 void PlanIndex::sort_by_stream() {

@@ -98,6 +98,8 @@ class PlanIndex {
   [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
   /// The most slots that live at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+  /// Whether sizes or numbers of requests differ from step to step.
+  [[nodiscard]] bool varies() const { return varies_; }
   [[nodiscard]] const PlannedUse& use() const { return use_; }
 
  private:
@@ -112,6 +114,7 @@ class PlanIndex {
   std::vector<PlannedStream> streams_;
   std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;
+  bool varies_ = false;
 };
 
 }  // namespace stweaver

@@ -11,7 +11,7 @@ namespace {
 /// more than this share of the arena: giving back costs a synchronization, and so does asking again.
 constexpr Bytes kWorthReleasing = 64;
 /// The arena may hold this share more than when idle memory was last collected, before it is again.
-constexpr Bytes kBearableGrowth = 8;
+constexpr Bytes kBearableGrowth = 32;
 /// A request that the plan does not know is taken to live for so many others.
 constexpr Time kHorizon = 256;
 /// No device has memory for more, and less can be rounded up.
@@ -23,6 +23,16 @@ std::uintptr_t number_of(const void* memory) {
 
 void* pointer_to(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): device addresses are numbers
+}
+
+/// Where sizes vary, steps outgrow the plan, and what they need comes from behind its idle places.
+Bytes extent_of(const PlanIndex& plan) {
+  return plan.varies() ? Arena::kSmallExtent : Arena::kExtent;
+}
+
+/// What the block takes; of the fallback's nobody has told.
+Bytes rounded(const Block& block) {
+  return block.source == Source::kFallback ? align_up(block.size, kAlignment) : block.room;
 }
 
 }  // namespace
@@ -459,7 +469,7 @@ void RuntimeAllocator::begin_step() {
     if (has_holes_) {
       // What was borrowed may be idle where it went.
       free_form_.make_room(arena_.missing(plan_range()), plan_range());
-      has_holes_ = !arena_.map(plan_range());
+      has_holes_ = !arena_.map(plan_range(), extent_of(matcher_->index()));
     }
     note_reserved();
   }
@@ -487,7 +497,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
   const Interval range = {base, base + plan->plan().arena};
   release_passed();
   arena_.unmap_idle(range);
-  const bool mapped = arena_.map(range);
+  const bool mapped = arena_.map(range, extent_of(*plan));
   if (mapped) {
     base_ = base;
     has_holes_ = false;
@@ -500,7 +510,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
   } else {
     has_holes_ = !arena_.map(before);
   }
-  free_form_.retry();
+  free_form_.start_anew();
   note_fallback(reserved);
   return mapped;
 }
