@@ -146,22 +146,27 @@ std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans,
   return steady;
 }
 
-/// When the request's memory is free again, in positions from the beginning of its step; kForever when that
-/// is beyond the next step, nothing when no step was recorded that would tell.
+/// When the request's memory is free again, in positions from the beginning of its step: behind the last
+/// position that was taken before, so that positions which only other steps have do not count. kForever when
+/// that is beyond the next step, nothing when no step was recorded that would tell.
 std::optional<Time> death_in_positions(const Pattern& pattern, std::size_t step, const Request& request,
                                        const std::vector<RequestId>& births) {
   const bool last = step + 1 == pattern.steps.size();
   if (request.life.upper == kForever) return last ? std::nullopt : std::optional<Time>(kForever);
+  const auto behind = [](const AlignedStep& where, std::size_t born) {
+    return Time{where.position_of[born - 1]} + 1;
+  };
   const AlignedStep& here = pattern.steps[step];
   const RequestId next = death_of(request, births);
-  const std::size_t index = next - here.first;
-  if (index < here.position_of.size()) return here.position_of[index];
-  const auto length = static_cast<Time>(pattern.positions.size());
-  if (index == here.position_of.size()) return length;
-  if (last) return std::nullopt;
+  const std::size_t born = next - here.first;
+  if (born < here.position_of.size()) return behind(here, born);
+  if (last) return born == here.position_of.size() ? std::optional(behind(here, born)) : std::nullopt;
   const AlignedStep& after = pattern.steps[step + 1];
-  if (next - after.first < after.position_of.size()) return length + after.position_of[next - after.first];
-  return next - after.first == after.position_of.size() ? 2 * length : kForever;
+  // Between the steps others may be born that no step has.
+  if (next <= after.first) return behind(here, here.position_of.size());
+  const std::size_t born_after = next - after.first;
+  if (born_after > after.position_of.size()) return kForever;
+  return static_cast<Time>(pattern.positions.size()) + behind(after, born_after);
 }
 
 void fill_positions(const Trace& trace, Pattern& pattern) {
