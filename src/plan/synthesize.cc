@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "profile/dynamic_groups.h"
+
 namespace stweaver {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr double kGoodEnough = 1.01;
 /// The instance of a job, and which slots each item stands for.
 struct JobInstance {
   Instance instance;
-  std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item
+  std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item; none for room that dynamic requests get
   std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
 };
 
@@ -40,6 +42,7 @@ class JobBuilder {
 
   void build() {
     for (std::uint32_t p = 0; p < pattern_.positions.size(); ++p) add_position(p);
+    add_dynamic_groups();
     if (!options_.step_only) add_prologue();
     job_.instance.cycle = {prologue(), end()};
     job_.instance.lanes = std::max(1, static_cast<int>(lanes_.size()));
@@ -93,6 +96,18 @@ class JobBuilder {
     job_.slots_of.push_back({id});
   }
 
+  /// What lives longer than a step would meet itself.
+  [[nodiscard]] bool outlives_step(std::uint32_t p) const {
+    const Time death = pattern_.positions[p].death;
+    return death == kForever || death - static_cast<Time>(p) > end() - prologue();
+  }
+
+  /// The part of a life in its own step, and the part in the next.
+  [[nodiscard]] std::pair<Lifespan, Lifespan> lives_of(Time birth, Time death) const {
+    const Lifespan life{birth, std::min(death, end())};
+    return {life, death > end() ? Lifespan{prologue(), death - (end() - prologue())} : Lifespan{}};
+  }
+
   void add_position(std::uint32_t p) {
     const Position& position = pattern_.positions[p];
     const Time birth = prologue() + p;
@@ -101,15 +116,22 @@ class JobBuilder {
                            .stream = position.stream,
                            .death = death,
                            .varying = position.size != position.smallest});
-    const Time length = end() - prologue();
-    // What lives longer than a step would meet itself.
-    const bool outlives = death == kForever || death - birth > length;
-    if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives) return;
-    const Lifespan life{birth, std::min(death, end())};
-    const Lifespan echo = death > end() ? Lifespan{prologue(), death - length} : Lifespan{};
+    if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
+    const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
     add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo,
              group_of(trace_.requests[representative_[p]]));
+  }
+
+  /// Room for each dynamic group, as an item that is nobody's slot: what the plan leaves alone there is the
+  /// Dynamic Reusable Space that the group's requests are served from.
+  void add_dynamic_groups() {
+    for (const DynamicGroup& group : find_dynamic_groups(pattern_, trace_, options_.alignment)) {
+      const auto [life, echo] = lives_of(prologue() + group.life.lower, prologue() + group.life.upper);
+      job_.instance.items.push_back(
+          {.size = group.size, .life = life, .echo = echo, .group = -1, .lane = lane_of(group.stream)});
+      job_.slots_of.emplace_back();
+    }
   }
 
   /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
@@ -118,9 +140,9 @@ class JobBuilder {
     const RequestId next = death_of(request, births_);
     if (next <= pattern_.prologue) return next;
     if (pattern_.steps.empty()) return next;
-    const std::size_t index = next - pattern_.prologue;
+    const std::size_t born = next - pattern_.prologue;
     const std::vector<std::uint32_t>& positions = pattern_.steps.front().position_of;
-    return index < positions.size() ? prologue() + positions[index] : kForever;
+    return born < positions.size() ? prologue() + positions[born - 1] + 1 : kForever;
   }
 
   /// The position that a request of the last step before the pattern stands for, if any.
