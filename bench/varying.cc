@@ -1,0 +1,163 @@
+// varying [--family NAME] [--seeds N] [--first N] [--steps N] [--online] [--write FOLDER]: jobs whose batches
+// change from step to step, made up from seeds. Each family's distribution over the seeds: what share of what
+// is reserved was asked for, with a plan from the first third of the steps, and under PyTorch's allocators.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "simulate/simulate.h"
+#include "synthetic_trainer.h"
+#include "trace/trace.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::optional<std::string> family;
+  int seeds = 20;
+  int first = 1;
+  int steps = 24;
+  bool online = false;
+  bool each = false;
+  std::string folder;
+};
+
+/// One quantity over all seeds.
+struct Distribution {
+  std::vector<double> values;
+
+  [[nodiscard]] double at(double share) const {
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+  }
+  [[nodiscard]] std::string percent() const {
+    return fmt::format("{:7.2f}{:7.2f}{:7.2f}", 100 * at(0), 100 * at(0.5), 100 * at(1));
+  }
+};
+
+struct Outcomes {
+  Distribution native, expandable, planned, online, steady, against_native;
+  double plans = 0;
+  double most_plans = 0;
+};
+
+void add(Outcomes& outcomes, const Comparison& job) {
+  outcomes.native.values.push_back(job.native.efficiency);
+  outcomes.expandable.values.push_back(job.expandable.efficiency);
+  outcomes.planned.values.push_back(job.stweaver.replay.efficiency());
+  Bytes reserved = job.stweaver.replay.reserved_peak;
+  if (job.online) {
+    const LifeStory& story = job.online->story.value();
+    const Peaks& steady = story.steady;
+    outcomes.online.values.push_back(job.online->replay.efficiency());
+    outcomes.steady.values.push_back(static_cast<double>(steady.requested) /
+                                     static_cast<double>(std::max<Bytes>(steady.reserved, 1)));
+    const auto plans = static_cast<double>(job.online->statistics.plans);
+    outcomes.plans += plans;
+    outcomes.most_plans = std::max(outcomes.most_plans, plans);
+    reserved = std::max(reserved, job.online->replay.reserved_peak);
+  }
+  outcomes.against_native.values.push_back(static_cast<double>(reserved) /
+                                           static_cast<double>(job.native.peak));
+}
+
+void print_head(bool online) {
+  fmt::print("requested / reserved in %, over all seeds: least, median, most\n\n");
+  fmt::print("{:<13}{:^21}  {:^21}  {:^21}", "family", "native", "expandable", "with a plan");
+  if (online) fmt::print("  {:^21}  {:^14}", "online", "plans");
+  fmt::print("  reserve/native\n");
+}
+
+void print_row(const std::string& name, const Outcomes& all, bool online) {
+  fmt::print("{:<13}{}  {}  {}", name, all.native.percent(), all.expandable.percent(), all.planned.percent());
+  if (online) {
+    const auto jobs = static_cast<double>(all.planned.values.size());
+    fmt::print("  {}  {:5.1f} (max {:2.0f})", all.online.percent(), all.plans / jobs, all.most_plans);
+  }
+  fmt::print("  {:14.3f}\n", all.against_native.at(1));
+  std::fflush(stdout);
+}
+
+void write(const Trace& trace, const std::string& folder) {
+  std::string name = trace.name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  std::filesystem::create_directories(folder);
+  write_trace_file(trace, file_sink(std::filesystem::path(folder) / (name + ".trace")));
+}
+
+void run(const Options& options) {
+  if (options.folder.empty()) print_head(options.online);
+  for (std::size_t f = 0; f < kFamilies; ++f) {
+    const auto family = static_cast<Family>(f);
+    if (options.family && *options.family != name_of(family)) continue;
+    Outcomes outcomes;
+    for (int i = 0; i < options.seeds; ++i) {
+      const Trace trace = make_job(family, static_cast<std::uint64_t>(options.first + i), options.steps);
+      if (!options.folder.empty()) {
+        write(trace, options.folder);
+        continue;
+      }
+      const Comparison job = compare(trace, {}, options.online);
+      add(outcomes, job);
+      if (!options.each) continue;
+      fmt::print("  {:<16}{:>8} requests {:7.2f} GiB{:8.2f}{:8.2f}{:8.2f}", trace.name, trace.requests.size(),
+                 to_gib(job.requested_peak), 100 * job.native.efficiency, 100 * job.expandable.efficiency,
+                 100 * job.stweaver.replay.efficiency());
+      if (options.online)
+        fmt::print("{:8.2f} steady {:6.2f} ({} plans)", 100 * job.online->replay.efficiency(),
+                   100 * outcomes.steady.values.back(), job.online->statistics.plans);
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+    if (options.folder.empty()) print_row(std::string(name_of(family)), outcomes, options.online);
+  }
+}
+
+Options parse(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    const auto value = [&] {
+      if (++i == count) fail(word, " needs a value");
+      return std::string(words[i]);
+    };
+    if (word == "--family") {
+      options.family = value();
+    } else if (word == "--seeds") {
+      options.seeds = std::stoi(value());
+    } else if (word == "--first") {
+      options.first = std::stoi(value());
+    } else if (word == "--steps") {
+      options.steps = std::stoi(value());
+    } else if (word == "--online") {
+      options.online = true;
+    } else if (word == "--each") {
+      options.each = true;
+    } else if (word == "--write") {
+      options.folder = value();
+    } else {
+      fail("unknown option ", word);
+    }
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace stweaver
+
+int main(int count, char** words) {
+  try {
+    stweaver::run(stweaver::parse(count, words));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "varying: %s\n", error.what());
+    return 1;
+  }
+}
