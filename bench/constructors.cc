@@ -1,4 +1,4 @@
-// constructors TRACE...: what each member of the portfolio makes of each job on its own.
+// constructors TRACE...: what each member of the portfolio makes of each job or CSV instance on its own.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -14,8 +14,9 @@
 namespace stweaver {
 namespace {
 
-/// A member that has not met the bound after so many placements is given up.
+/// A member that has not met the bound after so many placements, or so many seconds, is given up.
 constexpr int kRounds = 100;
+constexpr double kSeconds = 10;
 
 /// How a member did, alone and without a time limit.
 struct Score {
@@ -28,7 +29,8 @@ struct Score {
 Score score_of(Member& member, const Instance& instance, Bytes bound) {
   Score score;
   const Clock::time_point begin = Clock::now();
-  for (int round = 1; round <= kRounds && score.best != 1; ++round) {
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  for (int round = 1; round <= kRounds && score.best != 1 && elapsed() < kSeconds; ++round) {
     const std::optional<Placement> placement = member.step(Budget());
     if (!placement) break;
     const double ratio = static_cast<double>(peak_of(instance, *placement)) / static_cast<double>(bound);
@@ -37,13 +39,24 @@ Score score_of(Member& member, const Instance& instance, Bytes bound) {
     score.best = ratio;
     score.rounds = round;
   }
-  score.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  score.seconds = elapsed();
   return score;
 }
 
+Instance read_instance(const std::string& path) {
+  if (!path.ends_with(".csv")) {
+    const Trace trace = read_traces(open_archive(path), path).front();
+    return job_instance(trace, profile_of(trace), {});
+  }
+  Instance instance;
+  for (const CsvRow& row : read_csv(open_archive(path), path)) {
+    instance.items.push_back({.size = std::max<Bytes>(row.size, 1), .life = row.life});
+  }
+  return instance;
+}
+
 void print_job(const std::string& path) {
-  const Trace trace = read_traces(open_archive(path), path).front();
-  const Instance instance = job_instance(trace, profile_of(trace), {});
+  const Instance instance = read_instance(path);
   const Bytes bound = lower_bound_of(instance);
   fmt::print("{}: {} items, bound {:.4f} GiB\n", path, instance.items.size(), to_gib(bound));
   fmt::print("  {:<22}{:>12}{:>12}{:>8}{:>10}\n", "constructor", "first", "best", "rounds", "seconds");
@@ -51,6 +64,7 @@ void print_job(const std::string& path) {
     const Score score = score_of(member, instance, bound);
     fmt::print("  {:<22}{:>12.6f}{:>12.6f}{:>8}{:>10.3f}\n", member.name, score.first, score.best,
                score.rounds, score.seconds);
+    std::fflush(stdout);
   }
 }
 

@@ -148,7 +148,7 @@ std::optional<Placement> place_in_order(const Instance& instance, const std::vec
     std::sort(taken.begin(), taken.end());
     GapSearch search(item.size, fit);
     for (const auto& [offset, end] : taken) {
-      if (search.show(offset, end)) break;
+      if (search.show({offset, end})) break;
     }
     placement[id] = search.offset();
     if (budget.exceeded_by(placement[id] + item.size + item.above)) return std::nullopt;

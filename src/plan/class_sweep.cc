@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "plan/live_blocks.h"
+
 namespace stweaver {
 namespace {
-
-/// A stretch of addresses that is taken.
-struct Block {
-  Bytes offset = 0;
-  Bytes end = 0;
-};
 
 /// An item of an earlier class in its place.
 struct Fixed {
@@ -21,17 +19,14 @@ struct Fixed {
   Block block;
 };
 
-bool lower_block(const Block& a, const Block& b) {
-  return a.offset != b.offset ? a.offset < b.offset : a.end < b.end;
+Lifespan oriented(const Lifespan& life, bool mirrored) {
+  return mirrored ? Lifespan{-life.upper, -life.lower} : life;
 }
 
-bool born_earlier(const Fixed& a, const Fixed& b) {
-  return a.life.lower < b.life.lower;
-}
-
-bool dies_later(const Fixed& a, const Fixed& b) {
-  return a.life.upper > b.life.upper;
-}
+// Lambdas rather than functions: they are inlined where they are passed.
+constexpr auto kBornEarlier = [](const Fixed& a, const Fixed& b) { return a.life.lower < b.life.lower; };
+constexpr auto kDiesLater = [](const auto& a, const auto& b) { return a.death > b.death; };
+constexpr auto kLower = [](const auto& a, const auto& b) { return a.block.offset < b.block.offset; };
 
 /// What one lane sees of all placed items, swept over time: its own items in their lifespans, those of other
 /// lanes widened by the lane gap. Blocks of other lanes may therefore overlap each other here.
@@ -40,42 +35,53 @@ class View {
   void begin_class() {
     old_size_ = fixed_.size();
     next_ = 0;
+    seen_ = 0;
+    now_ = std::numeric_limits<Time>::min();
     live_.clear();
     deaths_.clear();
+    unborn_.clear();
+    in_order_ = 0;
     pending_.clear();
   }
 
   /// Moves on to `time`; never backwards within a class. What was born and died since the last time costs
   /// next to nothing, so that lanes with few items are cheap.
   void advance(Time time) {
-    bury_until(time);
-    for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) enter(fixed_[next_], time);
+    now_ = time;
+    while (!deaths_.empty() && deaths_.front().death <= time) {
+      live_.erase(deaths_.front().block);
+      std::pop_heap(deaths_.begin(), deaths_.end(), kDiesLater);
+      deaths_.pop_back();
+    }
+    for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) enter(fixed_[next_]);
     std::erase_if(pending_, [&](const Fixed& placed) {
       const bool born = placed.life.lower <= time;
-      if (born) enter(placed, time);
+      if (born) enter(placed);
       return born;
     });
   }
 
   /// The offset of a gap that stays free during `life`, where life.lower is the time advanced to.
   [[nodiscard]] Bytes find_gap(Bytes size, const Lifespan& life, Fit fit) {
-    unborn_.clear();
-    for (std::size_t i = next_; i < old_size_ && fixed_[i].life.lower < life.upper; ++i) {
-      unborn_.push_back(fixed_[i].block);
-    }
-    for (const Fixed& placed : pending_) {
-      if (placed.life.lower < life.upper) unborn_.push_back(placed.block);
-    }
-    std::sort(unborn_.begin(), unborn_.end(), lower_block);
-
+    look_ahead(life.upper);
     GapSearch search(size, fit);
-    auto live = live_.begin();
     auto unborn = unborn_.begin();
-    while (live != live_.end() || unborn != unborn_.end()) {
-      const bool take_live =
-          unborn == unborn_.end() || (live != live_.end() && live->offset <= unborn->offset);
-      const Block& block = take_live ? *live++ : *unborn++;
-      if (search.show(block.offset, block.end)) break;
+    const auto show_unborn_below = [&](Bytes offset) {
+      for (; unborn != unborn_.end() && unborn->block.offset < offset; ++unborn) {
+        if (unborn->birth <= now_ || unborn->birth >= life.upper) continue;
+        if (search.show(unborn->block)) return true;
+      }
+      return false;
+    };
+    bool found = false;
+    const Bytes top = live_.for_each_gap(size, [&](Bytes lower, Bytes upper) {
+      search.raise(lower);
+      found = show_unborn_below(upper) || search.show({upper, upper});
+      return found;
+    });
+    if (!found) {
+      search.raise(top);
+      show_unborn_below(std::numeric_limits<Bytes>::max());
     }
     return search.offset();
   }
@@ -83,44 +89,71 @@ class View {
   /// A block of the class being placed.
   void add(const Fixed& placed) {
     fixed_.push_back(placed);
-    pending_.push_back(placed);
+    if (placed.life.lower <= now_) {
+      enter(placed);
+    } else {
+      pending_.push_back(placed);
+      unborn_.push_back({placed.life.lower, placed.block});
+    }
   }
 
   void end_class() {
     const auto middle = fixed_.begin() + static_cast<std::ptrdiff_t>(old_size_);
-    std::sort(middle, fixed_.end(), born_earlier);
-    std::inplace_merge(fixed_.begin(), middle, fixed_.end(), born_earlier);
+    if (!std::is_sorted(middle, fixed_.end(), kBornEarlier))
+      std::stable_sort(middle, fixed_.end(), kBornEarlier);
+    std::inplace_merge(fixed_.begin(), middle, fixed_.end(), kBornEarlier);
   }
 
  private:
-  void enter(const Fixed& placed, Time now) {
-    if (placed.life.upper <= now) return;
-    live_.insert(std::upper_bound(live_.begin(), live_.end(), placed.block, lower_block), placed.block);
-    deaths_.push_back(placed);
-    std::push_heap(deaths_.begin(), deaths_.end(), dies_later);
+  struct Unborn {
+    Time birth = 0;
+    Block block;
+  };
+
+  struct Living {
+    Time death = 0;
+    Block block;
+  };
+
+  void enter(const Fixed& placed) {
+    if (placed.life.upper <= now_) return;
+    live_.insert(placed.block);
+    deaths_.push_back({placed.life.upper, placed.block});
+    std::push_heap(deaths_.begin(), deaths_.end(), kDiesLater);
   }
 
-  void bury_until(Time time) {
-    while (!deaths_.empty() && deaths_.front().life.upper <= time) {
-      live_.erase(std::lower_bound(live_.begin(), live_.end(), deaths_.front().block, lower_block));
-      std::pop_heap(deaths_.begin(), deaths_.end(), dies_later);
-      deaths_.pop_back();
+  /// Makes unborn_ hold everything that will be born before `end`, in address order. It may hold what was
+  /// born in the meantime and what will be born later.
+  void look_ahead(Time end) {
+    seen_ = std::max(seen_, next_);
+    for (; seen_ < old_size_ && fixed_[seen_].life.lower < end; ++seen_) {
+      unborn_.push_back({fixed_[seen_].life.lower, fixed_[seen_].block});
     }
+    if (unborn_.size() == in_order_) return;
+    const auto old = unborn_.begin() + static_cast<std::ptrdiff_t>(in_order_);
+    std::sort(old, unborn_.end(), kLower);
+    std::inplace_merge(unborn_.begin(), old, unborn_.end(), kLower);
+    std::erase_if(unborn_, [this](const Unborn& other) { return other.birth <= now_; });
+    in_order_ = unborn_.size();
   }
 
   std::vector<Fixed> fixed_;  // ordered by birth up to old_size_, then those of the class being placed
   std::size_t old_size_ = 0;
-  std::size_t next_ = 0;        // the first of fixed_ that is not born yet
-  std::vector<Block> live_;     // in address order
-  std::vector<Fixed> deaths_;   // a heap of the live, the first to die on top
-  std::vector<Fixed> pending_;  // of the class being placed, since the last advance or not born yet
-  std::vector<Block> unborn_;   // scratch
+  std::size_t next_ = 0;  // the first of fixed_ that is not born yet
+  std::size_t seen_ = 0;  // the first of fixed_ that unborn_ never held
+  Time now_ = 0;
+  LiveBlocks live_;
+  std::vector<Living> deaths_;  // a heap of the live, the first to die on top
+  std::vector<Fixed> pending_;  // of the class being placed, not born yet
+  std::vector<Unborn> unborn_;
+  std::size_t in_order_ = 0;  // so many of unborn_ are in address order
 };
 
 class Sweeper {
  public:
-  Sweeper(const Instance& instance, const Sweep& options, const Budget& budget)
+  Sweeper(const Instance& instance, const BirthOrder& order, const Sweep& options, const Budget& budget)
       : instance_(instance),
+        order_(order),
         options_(options),
         budget_(budget),
         placement_(instance.items.size(), 0),
@@ -136,7 +169,7 @@ class Sweeper {
 
  private:
   [[nodiscard]] Lifespan oriented(const Lifespan& life) const {
-    return options_.mirrored ? Lifespan{-life.upper, -life.lower} : life;
+    return stweaver::oriented(life, options_.mirrored);
   }
   [[nodiscard]] Lifespan life_of(ItemId id) const { return oriented(instance_.items[id].life); }
 
@@ -155,24 +188,14 @@ class Sweeper {
     for (View& view : views_) view.end_class();
   }
 
-  /// Items without an echo by class, each class in order of birth, the larger first.
+  /// Items without an echo by class, each class in order of birth.
   [[nodiscard]] std::vector<std::vector<ItemId>> members_of(const Classes& classes) const {
     std::vector<std::vector<ItemId>> by_class;
-    for (ItemId id = 0; id < classes.size(); ++id) {
+    for (const ItemId id : order_) {
       if (!instance_.items[id].echo.empty()) continue;
       const auto index = static_cast<std::size_t>(classes[id]);
       if (by_class.size() <= index) by_class.resize(index + 1);
       by_class[index].push_back(id);
-    }
-    for (std::vector<ItemId>& members : by_class) {
-      std::sort(members.begin(), members.end(), [this](ItemId a, ItemId b) {
-        const Time born_a = life_of(a).lower;
-        const Time born_b = life_of(b).lower;
-        if (born_a != born_b) return born_a < born_b;
-        const Bytes size_a = instance_.items[a].size;
-        const Bytes size_b = instance_.items[b].size;
-        return size_a != size_b ? size_a > size_b : a < b;
-      });
     }
     return by_class;
   }
@@ -180,7 +203,9 @@ class Sweeper {
   bool place_class(const std::vector<ItemId>& members) {
     if (budget_.over()) return false;
     for (View& view : views_) view.begin_class();
+    std::size_t placed = 0;
     for (const ItemId id : members) {
+      if (++placed % 1024 == 0 && budget_.over()) return false;
       const Item& item = instance_.items[id];
       const Lifespan life = life_of(id);
       view_of(item).advance(life.lower);
@@ -216,6 +241,7 @@ class Sweeper {
   }
 
   const Instance& instance_;
+  const BirthOrder& order_;
   const Sweep& options_;
   const Budget& budget_;
   Placement placement_;
@@ -239,9 +265,36 @@ Classes duration_classes(const Instance& instance, double base, Time tail) {
   return classes;
 }
 
+BirthOrder birth_order(const Instance& instance, bool mirrored) {
+  struct Entry {
+    Time birth;
+    Bytes size;
+    ItemId id;
+  };
+  std::vector<Entry> entries;
+  entries.reserve(instance.items.size());
+  for (ItemId id = 0; id < instance.items.size(); ++id) {
+    const Item& item = instance.items[id];
+    entries.push_back({oriented(item.life, mirrored).lower, item.size, id});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    if (a.birth != b.birth) return a.birth < b.birth;
+    return a.size != b.size ? a.size > b.size : a.id < b.id;
+  });
+  BirthOrder order;
+  order.reserve(entries.size());
+  for (const Entry& entry : entries) order.push_back(entry.id);
+  return order;
+}
+
+std::optional<Placement> class_sweep(const Instance& instance, const BirthOrder& order,
+                                     const Classes& classes, const Sweep& options, const Budget& budget) {
+  return Sweeper(instance, order, options, budget).run(classes);
+}
+
 std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
                                      const Budget& budget) {
-  return Sweeper(instance, options, budget).run(classes);
+  return class_sweep(instance, birth_order(instance, options.mirrored), classes, options, budget);
 }
 
 }  // namespace stweaver

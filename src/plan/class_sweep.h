@@ -14,6 +14,11 @@ struct Sweep {
   bool mirrored = false;  ///< sweep from the end of time to its beginning
 };
 
+/// All items in order of birth, or of death from the last to the first when mirrored; the larger first of
+/// equals.
+using BirthOrder = std::vector<ItemId>;
+BirthOrder birth_order(const Instance& instance, bool mirrored);
+
 /// The class of every item; classes are placed in ascending order.
 using Classes = std::vector<int>;
 
@@ -22,8 +27,11 @@ using Classes = std::vector<int>;
 Classes duration_classes(const Instance& instance, double base, Time tail);
 
 /// Places class after class. Within a class one sweep over time keeps the live blocks in address order; items
-/// of earlier classes stand as obstacles, those that will be born within an item's lifespan included. O(n *
-/// live) in the worst case, near n log n on training traces. Nothing when the budget ran out.
+/// of earlier classes stand as obstacles, those that will be born within an item's lifespan included. Near
+/// n log n on training traces. Nothing when the budget ran out. `order` is the instance's birth_order() for
+/// options.mirrored: who sweeps often makes it once.
+std::optional<Placement> class_sweep(const Instance& instance, const BirthOrder& order,
+                                     const Classes& classes, const Sweep& options, const Budget& budget);
 std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
                                      const Budget& budget);
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/base.h"
+#include "plan/live_blocks.h"
 
 namespace stweaver {
 
@@ -19,16 +20,19 @@ class GapSearch {
   GapSearch(Bytes size, Fit fit) : size_(size), fit_(fit) {}
 
   /// Shows one block; true when no later block can change the answer.
-  bool show(Bytes offset, Bytes end) {
-    const Bytes gap = offset - top_;
+  bool show(const Block& block) {
+    const Bytes gap = block.offset - top_;
     if (gap >= size_ && gap < best_gap_) {
       best_ = top_;
       best_gap_ = gap;
       if (fit_ == Fit::kFirst || gap == size_) return true;
     }
-    top_ = std::max(top_, end);
+    raise(block.end);
     return false;
   }
+
+  /// Skips everything below `top`.
+  void raise(Bytes top) { top_ = std::max(top_, top); }
 
   /// The offset to take: the gap chosen, or the end of all blocks.
   [[nodiscard]] Bytes offset() const { return best_ >= 0 ? best_ : top_; }

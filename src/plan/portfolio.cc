@@ -29,10 +29,10 @@ constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
 constexpr int kFirstCut = 32;
 
-Member wheel(const Instance& instance, const std::string& name, double base, const Sweep& sweep,
-             Bytes bound) {
+Member wheel(const Instance& instance, const std::shared_ptr<const BirthOrder>& order,
+             const std::string& name, double base, const Sweep& sweep, Bytes bound) {
   const auto state =
-      std::make_shared<SqueakyWheel>(instance, duration_classes(instance, base, 1), sweep, bound);
+      std::make_shared<SqueakyWheel>(instance, order, duration_classes(instance, base, 1), sweep, bound);
   return {name, 0, [state](const Budget& budget) { return state->step(budget); }};
 }
 
@@ -117,6 +117,8 @@ Clock::time_point deadline_after(Clock::time_point start, double seconds) {
 
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound) {
   std::vector<Member> members;
+  const auto forward = std::make_shared<const BirthOrder>(birth_order(instance, false));
+  const auto backward = std::make_shared<const BirthOrder>(birth_order(instance, true));
   for (const auto& [name, base, fit, mirrored] : {
            std::tuple("sweep 4 mirrored", 4.0, Fit::kFirst, true),
            std::tuple("sweep 4", 4.0, Fit::kFirst, false),
@@ -127,7 +129,8 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
            std::tuple("sweep 4 best fit", 4.0, Fit::kBest, false),
            std::tuple("sweep 16", 16.0, Fit::kFirst, false),
        }) {
-    members.push_back(wheel(instance, name, base, {fit, mirrored}, lower_bound));
+    members.push_back(
+        wheel(instance, mirrored ? backward : forward, name, base, {fit, mirrored}, lower_bound));
   }
   const auto add = [&](const std::string& name, int round, auto pack) {
     members.push_back(one_shot(name, round, pack));

@@ -24,14 +24,19 @@ bool promote(const Instance& instance, const Placement& placement, Bytes bound, 
 
 }  // namespace
 
-SqueakyWheel::SqueakyWheel(const Instance& instance, Classes classes, const Sweep& options, Bytes bound)
-    : instance_(instance), classes_(std::move(classes)), options_(options), bound_(bound) {}
+SqueakyWheel::SqueakyWheel(const Instance& instance, std::shared_ptr<const BirthOrder> order, Classes classes,
+                           const Sweep& options, Bytes bound)
+    : instance_(instance),
+      order_(std::move(order)),
+      classes_(std::move(classes)),
+      options_(options),
+      bound_(bound) {}
 
 std::optional<Placement> SqueakyWheel::step(const Budget& budget) {
   if (exhausted_) return std::nullopt;
   // The peak is no limit here: the whole placement is needed to see what sticks out.
   std::optional<Placement> placement =
-      class_sweep(instance_, classes_, options_, {.deadline = budget.deadline});
+      class_sweep(instance_, *order_, classes_, options_, {.deadline = budget.deadline});
   exhausted_ = !placement || !promote(instance_, *placement, bound_, classes_);
   return placement;
 }

@@ -1,6 +1,7 @@
 // Squeaky-wheel optimization around the class sweep.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "plan/class_sweep.h"
@@ -12,13 +13,15 @@ namespace stweaver {
 class SqueakyWheel {
  public:
   /// `bound` is the peak to aim at. `instance` must outlive this.
-  SqueakyWheel(const Instance& instance, Classes classes, const Sweep& options, Bytes bound);
+  SqueakyWheel(const Instance& instance, std::shared_ptr<const BirthOrder> order, Classes classes,
+               const Sweep& options, Bytes bound);
 
   /// One sweep. Nothing when the deadline passed, or when no class can change any more.
   std::optional<Placement> step(const Budget& budget);
 
  private:
   const Instance& instance_;
+  std::shared_ptr<const BirthOrder> order_;
   Classes classes_;
   Sweep options_;
   Bytes bound_;

@@ -123,7 +123,7 @@ TEST(GapSearch, TakesTheFirstOrTheSmallestGap) {
     GapSearch gaps(size, fit);
     for (const auto& [offset, end] :
          std::vector<std::pair<Bytes, Bytes>>{{0, 10}, {20, 30}, {22, 25}, {34, 40}}) {
-      if (gaps.show(offset, end)) break;
+      if (gaps.show({offset, end})) break;
     }
     return gaps.offset();
   };
@@ -136,7 +136,7 @@ TEST(GapSearch, TakesTheFirstOrTheSmallestGap) {
 
 TEST(GapSearch, UsesTheRoomBelowTheFirstBlock) {
   GapSearch gaps(5, Fit::kFirst);
-  EXPECT_TRUE(gaps.show(5, 9));
+  EXPECT_TRUE(gaps.show({5, 9}));
   EXPECT_EQ(gaps.offset(), 0);
 }
 
@@ -177,11 +177,15 @@ TEST(Homophase, FillsTwoGroupsThatMeetLikeTwoStairs) {
   EXPECT_EQ(peak_of(instance, *placement), lower_bound_of(instance));
 }
 
+std::shared_ptr<const BirthOrder> order_of(const Instance& instance) {
+  return std::make_shared<BirthOrder>(birth_order(instance, false));
+}
+
 TEST(SqueakyWheel, MendsWhatOneSweepCannot) {
   int mended = 0;
   for_each_instance(all_shapes(), [&](const Instance& instance) {
     const Bytes bound = lower_bound_of(instance);
-    SqueakyWheel wheel(instance, duration_classes(instance, 2, 1), {}, bound);
+    SqueakyWheel wheel(instance, order_of(instance), duration_classes(instance, 2, 1), {}, bound);
     Bytes first = -1;
     Bytes best = -1;
     for (int round = 0; round < 30; ++round) {
@@ -201,7 +205,7 @@ TEST(SqueakyWheel, MendsWhatOneSweepCannot) {
 TEST(SqueakyWheel, StopsWhenNothingSticksOut) {
   Instance instance;
   instance.items = {{.size = 1, .life = {0, 2}}, {.size = 1, .life = {1, 3}}};
-  SqueakyWheel wheel(instance, duration_classes(instance, 2, 1), {}, 2);
+  SqueakyWheel wheel(instance, order_of(instance), duration_classes(instance, 2, 1), {}, 2);
   expect_sound(instance, wheel.step(Budget()));
   EXPECT_EQ(wheel.step(Budget()), std::nullopt);
 }

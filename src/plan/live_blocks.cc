@@ -1,0 +1,131 @@
+#include "plan/live_blocks.h"
+
+#include <algorithm>
+
+namespace stweaver {
+namespace {
+
+template <typename T>
+void insert_at(std::vector<T>& vector, std::size_t index, const T& value) {
+  vector.insert(vector.begin() + static_cast<std::ptrdiff_t>(index), value);
+}
+
+template <typename T>
+void erase_at(std::vector<T>& vector, std::size_t index) {
+  vector.erase(vector.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+}  // namespace
+
+void LiveBlocks::clear() {
+  free_.insert(free_.end(), chunks_.begin(), chunks_.end());
+  chunks_.clear();
+  firsts_.clear();
+  summaries_.clear();
+}
+
+void LiveBlocks::insert(const Block& block) {
+  if (chunks_.empty()) split(0);
+  std::size_t c = chunk_for(block.offset);
+  if (pool_[chunks_[c]].count == kChunk) {
+    split(c);
+    if (firsts_[c + 1] <= block.offset) ++c;
+  }
+  Chunk& chunk = pool_[chunks_[c]];
+  Block* const begin = chunk.blocks.data();
+  Block* const end = begin + chunk.count;
+  Block* const at =
+      std::upper_bound(begin, end, block, [](const Block& a, const Block& b) { return a.offset < b.offset; });
+  const bool splits_largest = at != end && at->offset - end_below(c, at) >= summaries_[c].gap;
+  std::copy_backward(at, end, end + 1);
+  *at = block;
+  ++chunk.count;
+  if (splits_largest || at == begin || at == end || block.end > summaries_[c].end) refresh(c);
+}
+
+void LiveBlocks::erase(const Block& block) {
+  // Blocks of one offset may lie in several chunks; chunk_for() finds the last.
+  for (std::size_t c = chunk_for(block.offset);; --c) {
+    Chunk& chunk = pool_[chunks_[c]];
+    Block* const begin = chunk.blocks.data();
+    Block* const end = begin + chunk.count;
+    Block* at = std::lower_bound(begin, end, block,
+                                 [](const Block& a, const Block& b) { return a.offset < b.offset; });
+    while (at != end && at->offset == block.offset && at->end != block.end) ++at;
+    if (at == end || at->offset != block.offset) continue;
+    std::copy(at + 1, end, at);
+    --chunk.count;
+    if (at == begin || at + 1 == end || block.end == summaries_[c].end) {
+      refresh(c);
+    } else {
+      summaries_[c].gap = std::max(summaries_[c].gap, at->offset - end_below(c, at));
+    }
+    return;
+  }
+}
+
+/// The end of the block below `at`, which is in chunk c or at its end.
+Bytes LiveBlocks::end_below(std::size_t c, const Block* at) const {
+  if (at != pool_[chunks_[c]].blocks.data()) return (at - 1)->end;
+  return c == 0 ? 0 : summaries_[c - 1].end;
+}
+
+/// The last chunk that begins at or below the offset, or the first.
+std::size_t LiveBlocks::chunk_for(Bytes offset) const {
+  const auto after = std::upper_bound(firsts_.begin(), firsts_.end(), offset) - firsts_.begin();
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(after - 1, 0));
+}
+
+/// Moves the upper half of a chunk into a new one behind it; makes the first chunk when there is none.
+void LiveBlocks::split(std::size_t c) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(pool_.size()));
+    pool_.emplace_back();
+  }
+  const std::uint32_t id = free_.back();
+  free_.pop_back();
+  Chunk& added = pool_[id];
+  added.count = 0;
+  const std::size_t index = chunks_.empty() ? 0 : c + 1;
+  insert_at(chunks_, index, id);
+  insert_at(firsts_, index, Bytes{0});
+  insert_at(summaries_, index, Summary());
+  if (index == 0) return;
+  Chunk& chunk = pool_[chunks_[c]];
+  added.count = chunk.count / 2;
+  chunk.count -= added.count;
+  std::copy_n(chunk.blocks.data() + chunk.count, added.count, added.blocks.data());
+  firsts_[index] = added.blocks.front().offset;
+  summarize(c);
+  refresh(index);
+}
+
+/// Brings up to date what is known of a chunk that changed, and of the next one, which knows the gap between.
+void LiveBlocks::refresh(std::size_t c) {
+  if (pool_[chunks_[c]].count == 0) {
+    free_.push_back(chunks_[c]);
+    erase_at(chunks_, c);
+    erase_at(firsts_, c);
+    erase_at(summaries_, c);
+  } else {
+    summarize(c++);
+  }
+  if (c < chunks_.size()) summarize(c);
+}
+
+void LiveBlocks::summarize(std::size_t c) {
+  const Chunk& chunk = pool_[chunks_[c]];
+  firsts_[c] = chunk.blocks.front().offset;
+  Bytes top = c == 0 ? 0 : summaries_[c - 1].end;
+  Bytes gap = 0;
+  Bytes end = 0;
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    const Block& block = chunk.blocks[i];
+    gap = std::max(gap, block.offset - top);
+    top = std::max(top, block.end);
+    end = std::max(end, block.end);
+  }
+  summaries_[c] = {gap, end};
+}
+
+}  // namespace stweaver

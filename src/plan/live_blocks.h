@@ -1,0 +1,76 @@
+// The blocks that live at one time, in address order, asked again and again for a gap.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/base.h"
+
+namespace stweaver {
+
+/// A stretch of addresses that is taken: [offset, end).
+struct Block {
+  Bytes offset = 0;
+  Bytes end = 0;
+};
+
+/// Blocks in address order, in chunks that know their largest gap, so that a search skips what is too narrow:
+/// about O(sqrt n) for every operation. Blocks may overlap.
+class LiveBlocks {
+ public:
+  void clear();
+  void insert(const Block& block);
+  /// Wants a block that is there.
+  void erase(const Block& block);
+
+  /// Calls `visit(lower, upper)` for every gap of at least `size` bytes, from the bottom up, until it returns
+  /// true. Returns the end of all blocks, above which everything is free; of no use after a stop.
+  template <typename Visit>
+  Bytes for_each_gap(Bytes size, const Visit& visit) const {
+    Bytes top = 0;
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+      if (summaries_[c].gap < size) {
+        top = std::max(top, summaries_[c].end);
+        continue;
+      }
+      const Chunk& chunk = pool_[chunks_[c]];
+      for (std::size_t i = 0; i < chunk.count; ++i) {
+        const Block& block = chunk.blocks[i];
+        if (block.offset - top >= size && visit(top, block.offset)) return top;
+        top = std::max(top, block.end);
+      }
+    }
+    return top;
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 64;
+
+  struct Chunk {
+    std::array<Block, kChunk> blocks;
+    std::size_t count = 0;
+  };
+
+  /// Of one chunk. Where blocks overlap, `gap` may be too large, never too small.
+  struct Summary {
+    Bytes gap = 0;  ///< the largest, the one below the first block included
+    Bytes end = 0;
+  };
+
+  [[nodiscard]] std::size_t chunk_for(Bytes offset) const;
+  [[nodiscard]] Bytes end_below(std::size_t c, const Block* at) const;
+  void split(std::size_t c);
+  void refresh(std::size_t c);
+  void summarize(std::size_t c);
+
+  std::vector<Chunk> pool_;
+  std::vector<std::uint32_t> free_;    // of the pool
+  std::vector<std::uint32_t> chunks_;  // in address order; none is empty
+  std::vector<Bytes> firsts_;          // offset of each chunk's first block
+  std::vector<Summary> summaries_;
+};
+
+}  // namespace stweaver
