@@ -81,7 +81,7 @@ std::optional<Match> Matcher::match(LaneId lane, Stream stream, Bytes size, Pool
   Follower& follower = followers_[*planned];
   wish.share = follower.share;
   const PlannedStream& slots = index_->streams()[*planned];
-  follower.trail.add(size, index_->plan().alignment);
+  follower.trail.add(size);
   const Found found = follow(slots, follower, wish);
   if (found.entry != kNowhere && !found.guess && size >= kTelling)
     follower.share = share_of(slots.entries[found.entry], size);
@@ -166,6 +166,12 @@ Matcher::Found Matcher::follow(const PlannedStream& stream, Follower& follower, 
 /// Keeps the cursors that agree with the request and moves them on. A size that is right says more than one
 /// that may be; among equals the first is the likeliest.
 std::size_t Matcher::follow_cursors(const PlannedStream& stream, Cursors& cursors, const Wish& wish) const {
+  if (cursors.size() == 1) {  // as nearly always
+    const std::size_t entry = cursors.front();
+    if (agreement(stream, entry, wish) == Agreement::kNone) return kNowhere;
+    cursors.set(behind(stream, entry));
+    return entry;
+  }
   std::size_t best = kNowhere;
   Agreement strongest = Agreement::kNone;
   for (const std::size_t entry : cursors) {
@@ -177,7 +183,6 @@ std::size_t Matcher::follow_cursors(const PlannedStream& stream, Cursors& cursor
   if (best == kNowhere) return kNowhere;
   const Cursors before = cursors;
   cursors.set(behind(stream, best));
-  if (before.size() == 1) return best;
   for (const std::size_t entry : before) {
     if (agreement(stream, entry, wish) != Agreement::kNone) cursors.add(behind(stream, entry));
   }
@@ -263,7 +268,7 @@ std::size_t Matcher::find_size(const PlannedStream& stream, std::size_t from, st
 /// The entry at which the last sizes end; if the plan has them several times, the nearest ahead.
 std::size_t Matcher::find_anchor(const PlannedStream& stream, const Follower& follower,
                                  const Wish& wish) const {
-  const std::optional<std::uint64_t> hash = follower.trail.hash();
+  const std::optional<std::uint64_t> hash = follower.trail.hash(index_->plan().alignment);
   if (!hash) return kNowhere;
   const std::size_t next = follower.cursors.front();
   const std::size_t end = part_end(stream, next);

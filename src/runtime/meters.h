@@ -15,16 +15,6 @@ struct Meter {
   std::int64_t peak = 0;
   std::int64_t allocated = 0;  ///< all that was ever added
   std::int64_t freed = 0;      ///< all that was ever taken away
-
-  void add(std::int64_t amount) {
-    current += amount;
-    allocated += amount;
-    peak = std::max(peak, current);
-  }
-  void remove(std::int64_t amount) {
-    current -= amount;
-    freed += amount;
-  }
 };
 
 /// Blocks of one kind.
@@ -32,21 +22,6 @@ struct BlockMeters {
   Meter blocks;
   Meter bytes;      ///< after rounding
   Meter requested;  ///< bytes as asked for
-
-  void add(Bytes size, Bytes rounded) {
-    blocks.add(1);
-    bytes.add(rounded);
-    requested.add(size);
-  }
-  void remove(Bytes size, Bytes rounded) {
-    blocks.remove(1);
-    bytes.remove(rounded);
-    requested.remove(size);
-  }
-  template <typename Change>
-  void change_each(Change change) {
-    for (Meter* const meter : {&blocks, &bytes, &requested}) change(*meter);
-  }
 };
 
 /// Larger requests go to PyTorch's large pool (c10/core/AllocatorConfig.h).
@@ -57,40 +32,119 @@ enum class SizeClass : std::uint8_t { kAll, kSmall, kLarge };
 
 struct Meters {
   using Kinds = std::array<BlockMeters, 3>;  ///< by SizeClass
-  Kinds arena;                               ///< blocks in the arena
+  Kinds arena;                               ///< blocks in the arena; without peaks
   Kinds served;                              ///< those and the fallback's
   Bytes reserved_peak = 0;                   ///< arena and fallback
+};
 
-  /// Adds a block to what lives, or takes it away again.
-  void count(Bytes size, Bytes rounded, bool in_arena, bool lives) {
-    const auto kind = static_cast<std::size_t>(rounded <= kSmallSize ? SizeClass::kSmall : SizeClass::kLarge);
-    for (const std::size_t which : {std::size_t{0}, kind}) {
-      if (in_arena) change(arena[which], size, rounded, lives);
-      change(served[which], size, rounded, lives);
-    }
+/// Counts blocks as they come and go. It is asked at every request, so it keeps no more than Meters follow
+/// from.
+class Tally {
+ public:
+  /// A block of `size` bytes, `rounded` bytes long, in the arena or from the fallback.
+  void add(Bytes size, Bytes rounded, bool in_arena) {
+    const Amounts block = {1, rounded, size};
+    const std::size_t pool = pool_of(rounded);
+    came_.of(in_arena, pool) += block;
+    living_[pool] += block;
+    peaks_[pool + 1].raise(living_[pool]);
+    peaks_[0].raise(living_[0] + living_[1]);
   }
+  void remove(Bytes size, Bytes rounded, bool in_arena) {
+    const Amounts block = {1, rounded, size};
+    const std::size_t pool = pool_of(rounded);
+    went_.of(in_arena, pool) += block;
+    living_[pool] -= block;
+  }
+  void note_reserved(Bytes reserved) { reserved_peak_ = std::max(reserved_peak_, reserved); }
 
+  /// Peaks are what is there now, `reserved` bytes held, until there is more.
   void reset_peaks(Bytes reserved) {
-    reserved_peak = reserved;
-    change_each([](Meter& meter) { meter.peak = meter.current; });
+    reserved_peak_ = reserved;
+    peaks_ = {living_[0] + living_[1], living_[0], living_[1]};
   }
+  /// What came and went so far is forgotten.
   void reset_accumulated() {
-    change_each([](Meter& meter) { meter.allocated = meter.freed = 0; });
+    came_before_ = came_;
+    went_before_ = went_;
+  }
+
+  [[nodiscard]] Meters meters() const {
+    Meters meters;
+    for (const std::size_t pool : {0U, 1U}) {
+      for (const std::size_t kind : {std::size_t{0}, pool + 1}) {
+        count(pool, true, meters.arena[kind]);
+        for (const bool in_arena : {false, true}) count(pool, in_arena, meters.served[kind]);
+      }
+    }
+    for (std::size_t kind = 0; kind < peaks_.size(); ++kind) {
+      meters.served[kind].blocks.peak = peaks_[kind].blocks;
+      meters.served[kind].bytes.peak = peaks_[kind].bytes;
+      meters.served[kind].requested.peak = peaks_[kind].requested;
+    }
+    meters.reserved_peak = reserved_peak_;
+    return meters;
   }
 
  private:
-  static void change(BlockMeters& meters, Bytes size, Bytes rounded, bool lives) {
-    if (lives) {
-      meters.add(size, rounded);
-    } else {
-      meters.remove(size, rounded);
+  struct Amounts {
+    std::int64_t blocks = 0;
+    Bytes bytes = 0;
+    Bytes requested = 0;
+
+    Amounts& operator+=(const Amounts& other) {
+      blocks += other.blocks;
+      bytes += other.bytes;
+      requested += other.requested;
+      return *this;
     }
+    Amounts& operator-=(const Amounts& other) {
+      blocks -= other.blocks;
+      bytes -= other.bytes;
+      requested -= other.requested;
+      return *this;
+    }
+    friend Amounts operator+(Amounts one, const Amounts& other) { return one += other; }
+    void raise(const Amounts& other) {
+      blocks = std::max(blocks, other.blocks);
+      bytes = std::max(bytes, other.bytes);
+      requested = std::max(requested, other.requested);
+    }
+  };
+
+  /// By whether the block is in the arena, and by pool.
+  struct Table {
+    std::array<std::array<Amounts, 2>, 2> cells;
+
+    Amounts& of(bool in_arena, std::size_t pool) { return cells[in_arena ? 1 : 0][pool]; }
+    [[nodiscard]] const Amounts& of(bool in_arena, std::size_t pool) const {
+      return cells[in_arena ? 1 : 0][pool];
+    }
+  };
+
+  static std::size_t pool_of(Bytes rounded) { return rounded <= kSmallSize ? 0 : 1; }
+
+  /// Adds what one cell of the tables says.
+  void count(std::size_t pool, bool in_arena, BlockMeters& to) const {
+    const auto add = [&](Meter& meter, auto amount) {
+      const std::int64_t came = came_.of(in_arena, pool).*amount;
+      const std::int64_t went = went_.of(in_arena, pool).*amount;
+      meter.current += came - went;
+      meter.allocated += came - came_before_.of(in_arena, pool).*amount;
+      meter.freed += went - went_before_.of(in_arena, pool).*amount;
+    };
+    add(to.blocks, &Amounts::blocks);
+    add(to.bytes, &Amounts::bytes);
+    add(to.requested, &Amounts::requested);
   }
-  template <typename Change>
-  void change_each(Change change) {
-    for (Kinds* const kinds : {&arena, &served})
-      for (BlockMeters& meters : *kinds) meters.change_each(change);
-  }
+
+  Table came_;
+  Table went_;
+  Table came_before_;  ///< reset_accumulated()
+  Table went_before_;
+  std::array<Amounts, 2> living_;  ///< by pool
+  std::array<Amounts, 3> peaks_;   ///< by SizeClass
+  Bytes reserved_peak_ = 0;
 };
 
 }  // namespace stweaver

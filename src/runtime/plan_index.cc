@@ -90,8 +90,8 @@ void PlanIndex::find_anchors(PlannedStream& stream) const {
       trail.clear();  // whose sizes cannot be told
       continue;
     }
-    trail.add(stream.entries[i].size, plan_.alignment);
-    if (const auto hash = trail.hash()) stream.anchors.push_back({*hash, i});
+    trail.add(stream.entries[i].size);
+    if (const auto hash = trail.hash(plan_.alignment)) stream.anchors.push_back({*hash, i});
   }
   std::sort(stream.anchors.begin(), stream.anchors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.hash, a.entry) < std::pair(b.hash, b.entry);

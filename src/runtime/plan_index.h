@@ -47,36 +47,26 @@ struct PlannedStream {
 /// So many sizes in a row say where in the step the job is, unless the step repeats them.
 inline constexpr std::size_t kAnchor = 8;
 
-/// A hash of the last kAnchor sizes, kept up to date size by size.
+/// The last kAnchor sizes. Every request adds one, few ask for their hash.
 class SizeTrail {
  public:
-  void add(Bytes size, Bytes alignment) {
-    const std::uint64_t token = mix_hash(1, static_cast<std::uint64_t>(align_up(size, alignment)));
-    hash_ = hash_ * kBase + token - tokens_[next_] * kTop;
-    tokens_[next_] = token;
-    next_ = (next_ + 1) % kAnchor;
-    ++count_;
-  }
+  void add(Bytes size) { sizes_[count_++ % kAnchor] = size; }
 
-  /// Nothing before there are enough sizes.
-  [[nodiscard]] std::optional<std::uint64_t> hash() const {
-    return count_ < kAnchor ? std::nullopt : std::optional(hash_);
+  /// Of the sizes rounded up to `alignment`; nothing before there are enough.
+  [[nodiscard]] std::optional<std::uint64_t> hash(Bytes alignment) const {
+    if (count_ < kAnchor) return std::nullopt;
+    std::uint64_t hash = 1;
+    for (std::size_t i = 0; i < kAnchor; ++i) {
+      const Bytes size = align_up(sizes_[(count_ + i) % kAnchor], alignment);
+      hash = mix_hash(hash, static_cast<std::uint64_t>(size));
+    }
+    return hash;
   }
 
   void clear() { *this = {}; }
 
  private:
-  static constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15ULL;
-  /// kBase to the power of kAnchor: the weight of the size that drops out.
-  static constexpr std::uint64_t kTop = [] {
-    std::uint64_t top = 1;
-    for (std::size_t i = 0; i < kAnchor; ++i) top *= kBase;
-    return top;
-  }();
-
-  std::array<std::uint64_t, kAnchor> tokens_ = {};
-  std::uint64_t hash_ = 0;
-  std::size_t next_ = 0;
+  std::array<Bytes, kAnchor> sizes_ = {};
   std::size_t count_ = 0;
 };
 

@@ -264,7 +264,7 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
   // Upstream may have got a block back behind our back, and given it out again.
   if (Block* const stale = blocks_.find(block.address)) {
     if (recorder_ && stale->recorded != kNotRecorded) recorder_->free(stale->recorded);
-    count_living(*stale, -1);
+    count_freed(*stale);
     blocks_.erase(stale);
   }
   add_block(block, stream, pool);
@@ -331,7 +331,7 @@ void RuntimeAllocator::add_block(Block block, Stream stream, Pool pool) {
   block.born = now_;
   if (recorder_) block.recorded = recorder_->allocate(block.size, stream, pool);
   blocks_.insert(block);
-  count_living(block, 1);
+  count_living(block);
 }
 
 // ---- free ----
@@ -350,7 +350,7 @@ void RuntimeAllocator::free(void* memory) {
   }
   const Block block = *found;
   blocks_.erase(found);
-  count_living(block, -1);
+  count_freed(block);
   if (block.source != Source::kFallback) return free_in_arena(block);
   if (recorder_ && block.recorded != kNotRecorded) recorder_->free(block.recorded);
   lock.unlock();
@@ -358,15 +358,12 @@ void RuntimeAllocator::free(void* memory) {
 }
 
 void RuntimeAllocator::free_in_arena(const Block& block) {
-  const Waiting waiting =
-      block.shared
-          ? waiting_of(block)
-          : Waiting{arena_.offset_of(block.address), block.room, block.lane, now_, block.recorded, {}};
-  if (!waiting.is_over()) {
+  const Waiting waiting = block.shared ? waiting_of(block) : Waiting{};
+  if (waiting.is_over()) {
+    make_idle(arena_.offset_of(block.address), block.room, {block.lane, now_}, block.recorded);
+  } else {
     if (recorder_ && block.recorded != kNotRecorded) recorder_->drop(block.recorded);
     waiting_.push_back(waiting);
-  } else {
-    release(waiting, now_);
   }
   if (block.hands_over) order_.hand_over(block.lane, now_);
 }
@@ -408,15 +405,19 @@ void RuntimeAllocator::release_passed() {
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(passed));
 }
 
-/// The memory is idle; whoever takes it must come after the `freed` of its lane.
+/// Nobody waits any more; whoever takes the memory must come after the `freed` of its lane.
 void RuntimeAllocator::release(const Waiting& waiting, Tick freed) {
   for (const DeviceEvent event : waiting.events) {
     if (event != kNoEvent) device_.forget(event);
   }
-  if (recorder_ && waiting.recorded != kNotRecorded) recorder_->free(waiting.recorded);
-  arena_.free_space.give(waiting.offset, waiting.size, {waiting.lane, freed});
-  if (!overlaps({waiting.offset, waiting.offset + waiting.size}, plan_range())) is_trimmed_ = false;
-  statistics_.allocated -= waiting.size;
+  make_idle(waiting.offset, waiting.size, {waiting.lane, freed}, waiting.recorded);
+}
+
+void RuntimeAllocator::make_idle(Bytes offset, Bytes size, const LastUse& last, RequestId recorded) {
+  if (recorder_ && recorded != kNotRecorded) recorder_->free(recorded);
+  arena_.free_space.give(offset, size, last);
+  if (!overlaps({offset, offset + size}, plan_range())) is_trimmed_ = false;
+  statistics_.allocated -= size;
 }
 
 void RuntimeAllocator::record_stream(void* memory, Stream stream) {
@@ -600,17 +601,17 @@ bool RuntimeAllocator::owns(const void* memory) {
 
 Meters RuntimeAllocator::meters() const {
   const std::scoped_lock lock(mutex_);
-  return meters_;
+  return tally_.meters();
 }
 
 void RuntimeAllocator::reset_peaks() {
   const std::scoped_lock lock(mutex_);
-  meters_.reset_peaks(statistics_.reserved());
+  tally_.reset_peaks(statistics_.reserved());
 }
 
 void RuntimeAllocator::reset_accumulated() {
   const std::scoped_lock lock(mutex_);
-  meters_.reset_accumulated();
+  tally_.reset_accumulated();
 }
 
 void RuntimeAllocator::for_each_in_arena(
@@ -644,22 +645,27 @@ void RuntimeAllocator::note_reserved() {
     peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
     peaks->fallback_reserved = std::max(peaks->fallback_reserved, statistics_.fallback_reserved);
   }
-  meters_.reserved_peak = std::max(meters_.reserved_peak, statistics_.reserved());
+  tally_.note_reserved(statistics_.reserved());
   if (recorder_ && statistics_.reserved() != before) recorder_->reserve(statistics_.reserved());
 }
 
-/// Adds a block to what lives, or takes it away (sign -1). What is freed in the arena counts as allocated
-/// until release().
-void RuntimeAllocator::count_living(const Block& block, int sign) {
-  const Bytes size = sign * block.size;
-  statistics_.requested += size;
-  if (block.source == Source::kPlanned) statistics_.planned += size;
-  if (block.source == Source::kReused) statistics_.reused += size;
-  if (block.source == Source::kFreeForm) statistics_.free_form += size;
-  if (block.source == Source::kFallback) statistics_.fallback += size;
-  const bool in_arena = block.source != Source::kFallback;
-  meters_.count(block.size, in_arena ? block.room : align_up(block.size, kAlignment), in_arena, sign > 0);
-  if (sign < 0) return;
+Bytes& RuntimeAllocator::living_of(Source source) {
+  if (source == Source::kPlanned) return statistics_.planned;
+  if (source == Source::kReused) return statistics_.reused;
+  return source == Source::kFreeForm ? statistics_.free_form : statistics_.fallback;
+}
+
+/// What is freed in the arena counts as allocated until release().
+void RuntimeAllocator::count_freed(const Block& block) {
+  statistics_.requested -= block.size;
+  living_of(block.source) -= block.size;
+  tally_.remove(block.size, rounded(block), block.source != Source::kFallback);
+}
+
+void RuntimeAllocator::count_living(const Block& block) {
+  statistics_.requested += block.size;
+  living_of(block.source) += block.size;
+  tally_.add(block.size, rounded(block), block.source != Source::kFallback);
   statistics_.allocated += block.room;
   for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks})
     peaks->requested = std::max(peaks->requested, statistics_.requested);

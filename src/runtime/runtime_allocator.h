@@ -167,12 +167,15 @@ class RuntimeAllocator {
   Waiting waiting_of(const Block& block);
   void release_passed();
   void release(const Waiting& waiting, Tick freed);
+  void make_idle(Bytes offset, Bytes size, const LastUse& last, RequestId recorded);
 
   [[nodiscard]] Bytes base_for(Bytes size) const;
   void end_step();
   void note_fallback(Bytes reserved);
   void note_reserved();
-  void count_living(const Block& block, int sign);
+  void count_living(const Block& block);
+  void count_freed(const Block& block);
+  Bytes& living_of(Source source);
   void count_served(const Block& block, Miss why);
 
   mutable std::mutex mutex_;
@@ -200,7 +203,7 @@ class RuntimeAllocator {
   std::vector<Waiting> waiting_;  ///< in order of their frees
   std::shared_ptr<Recorder> recorder_;
   RuntimeStatistics statistics_;
-  Meters meters_;
+  Tally tally_;
 };
 
 }  // namespace stweaver

@@ -12,16 +12,17 @@ StreamOrder::~StreamOrder() {
   }
 }
 
-LaneId StreamOrder::lane_of(Stream stream) {
-  if (last_ < lanes_.size() && lanes_[last_].stream == stream) return last_;
+LaneId StreamOrder::find_lane(Stream stream) {
   const auto found = std::find_if(lanes_.begin(), lanes_.end(),
                                   [stream](const Lane& lane) { return lane.stream == stream; });
   if (found == lanes_.end()) {
     if (lanes_.size() == kMostLanes) return kNobody;
     lanes_.emplace_back().stream = stream;
     for (Lane& lane : lanes_) lane.known.resize(lanes_.size(), 0);
+    last_stream_ = stream;
     return last_ = static_cast<LaneId>(lanes_.size() - 1);
   }
+  last_stream_ = stream;
   return last_ = static_cast<LaneId>(found - lanes_.begin());
 }
 

@@ -30,7 +30,9 @@ class StreamOrder {
   ~StreamOrder();
 
   /// The stream's lane, a new one if need be; kNobody when there are too many.
-  LaneId lane_of(Stream stream);
+  LaneId lane_of(Stream stream) {
+    return last_ != kNobody && stream == last_stream_ ? last_ : find_lane(stream);
+  }
   [[nodiscard]] Stream stream_of(LaneId lane) const { return lanes_[lane].stream; }
   [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }
 
@@ -77,12 +79,14 @@ class StreamOrder {
   };
 
   [[nodiscard]] Tick known(LaneId taker, LaneId other) const { return lanes_[taker].known[other]; }
+  LaneId find_lane(Stream stream);
   void record_due(Tick now);
   const Recorded* record(Lane& lane, Tick now);
 
   Device* device_;
   std::vector<Lane> lanes_;
-  LaneId last_ = 0;  ///< found last
+  LaneId last_ = kNobody;  ///< found last
+  Stream last_stream_ = 0;
   Tick spacing_ = 1;
   Tick next_due_ = kNever;
   std::int64_t waits_ = 0;

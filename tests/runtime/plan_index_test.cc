@@ -142,20 +142,20 @@ TEST(PlanIndex, CountsAsListingAllLivesTells) {
 
 std::uint64_t hash_of(const std::vector<Bytes>& sizes) {
   SizeTrail trail;
-  for (const Bytes size : sizes) trail.add(size, kAlignment);
-  return trail.hash().value();
+  for (const Bytes size : sizes) trail.add(size);
+  return trail.hash(kAlignment).value();
 }
 
 TEST(SizeTrail, SaysNothingBeforeItHasSizesEnough) {
   SizeTrail trail;
   for (std::size_t i = 1; i < kAnchor; ++i) {
-    trail.add(512, kAlignment);
-    EXPECT_EQ(trail.hash(), std::nullopt);
+    trail.add(512);
+    EXPECT_EQ(trail.hash(kAlignment), std::nullopt);
   }
-  trail.add(512, kAlignment);
-  EXPECT_TRUE(trail.hash().has_value());
+  trail.add(512);
+  EXPECT_TRUE(trail.hash(kAlignment).has_value());
   trail.clear();
-  EXPECT_EQ(trail.hash(), std::nullopt);
+  EXPECT_EQ(trail.hash(kAlignment), std::nullopt);
 }
 
 TEST(SizeTrail, KnowsTheLastSizesAndTheirOrderOnly) {
