@@ -43,22 +43,20 @@ class Wrapper final : public Delegate {
 
   c10::DataPtr allocate(std::size_t size) override {
     if (delegates_wholly()) return Delegate::allocate(size);
-    DeviceIndex device = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+    const DeviceIndex device = current_device();
     void* const memory = take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
     return {memory, memory, &free_block, c10::Device(c10::kCUDA, device)};
   }
 
   void* raw_alloc(std::size_t size) override {
     if (delegates_wholly()) return Delegate::raw_alloc(size);
-    return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream().stream());
+    const DeviceIndex device = current_device();
+    return take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
   }
 
   void* raw_alloc_with_stream(std::size_t size, cudaStream_t stream) override {
     if (delegates_wholly()) return Delegate::raw_alloc_with_stream(size, stream);
-    DeviceIndex device = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
-    return take(device, size, stream);
+    return take(current_device(), size, stream);
   }
 
   void raw_delete(void* memory) override { give_back(memory); }
@@ -175,9 +173,7 @@ class Wrapper final : public Delegate {
 
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override {
     if (!handle.starts_with(kIpcMark)) return Delegate::getIpcDevPtr(std::move(handle));
-    DeviceIndex device = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
-    return opened_.open(device_for_opening(device), handle);
+    return opened_.open(device_for_opening(current_device()), handle);
   }
 
   // ---- statistics ----
@@ -301,6 +297,13 @@ class Wrapper final : public Delegate {
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     return static_cast<double>(total);
+  }
+
+  /// Asked of CUDA at each request, as by the native allocator.
+  static DeviceIndex current_device() {
+    DeviceIndex device = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+    return device;
   }
 
   [[nodiscard]] bool delegates_wholly() const {
