@@ -1,0 +1,658 @@
+#include "plan/exact.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
+#include <thread>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+using Rank = std::uint32_t;  ///< an item, numbered in the order in which it is tried
+using Word = std::uint64_t;
+
+constexpr Bytes kNever = std::numeric_limits<Bytes>::max() / 4;
+constexpr std::size_t kWordBits = 64;
+/// Deeper than this a search is given up: each level is a call on the stack.
+constexpr int kDeepest = 8000;
+/// Nodes of the first attempts, for each item; Luby's sequence multiplies it. Without a failure it takes one.
+constexpr std::int64_t kFirstNodes = 2;
+
+std::uint64_t hash_of(std::uint64_t x) {  // the finalizer of SplitMix64 (Steele et al. 2014)
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31U);
+}
+
+/// The states that failed, as many as there is room for.
+class Nogoods {
+ public:
+  explicit Nogoods(std::int64_t nodes)
+      : keys_(std::size_t{1} << std::clamp<unsigned>(
+                  static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(nodes))) + 1, 10, 20)) {}
+
+  [[nodiscard]] bool contain(std::uint64_t key) const {
+    const std::span<const std::uint64_t> set = set_of(key);
+    return std::find(set.begin(), set.end(), key) != set.end();
+  }
+
+  void add(std::uint64_t key) {
+    const std::size_t first = first_of(key);
+    for (std::size_t i = first; i < first + kWays; ++i) {
+      if (keys_[i] != 0) continue;
+      keys_[i] = key;
+      return;
+    }
+    keys_[first + (key >> 60U) % kWays] = key;
+  }
+
+ private:
+  static constexpr std::size_t kWays = 4;
+  [[nodiscard]] std::size_t first_of(std::uint64_t key) const {
+    return key & (keys_.size() - 1) & ~(kWays - 1);
+  }
+  [[nodiscard]] std::span<const std::uint64_t> set_of(std::uint64_t key) const {
+    return std::span(keys_).subspan(first_of(key), kWays);
+  }
+
+  std::vector<std::uint64_t> keys_;  ///< 0: free
+};
+
+/// What all attempts at one puzzle share.
+struct Board {
+  Board(const Puzzle& puzzle, Bytes capacity);
+
+  [[nodiscard]] bool blocks(std::size_t s) const { return !sections.sections[s].blocked.empty(); }
+  /// Bytes of obstacles in [from, to) of section s.
+  [[nodiscard]] Bytes blocked(std::size_t s, Bytes from, Bytes to) const;
+  /// Where the first obstacle of section s that reaches above `height` ends.
+  [[nodiscard]] Bytes next_top(std::size_t s, Bytes height) const;
+  /// The lowest offset from `from` upwards at which item `id` meets no obstacle; kNever if there is none
+  /// below its ceiling.
+  [[nodiscard]] Bytes fit(ItemId id, Bytes from) const;
+
+  const Puzzle& puzzle;
+  Sections sections;
+  std::vector<Bytes> ceilings;                     ///< by item: no item ends above it
+  std::vector<Bytes> slack;                        ///< by section: bytes that may be lost
+  std::vector<Bytes> load;                         ///< by section
+  std::vector<std::vector<Interval>> blocked_for;  ///< by item: what it cannot use
+};
+
+std::vector<Interval> union_of(const Sections& sections, const Interval& span) {
+  std::vector<Interval> all;
+  for (auto s = static_cast<std::size_t>(span.lower); s < static_cast<std::size_t>(span.upper); ++s) {
+    const std::vector<Interval>& blocked = sections.sections[s].blocked;
+    all.insert(all.end(), blocked.begin(), blocked.end());
+  }
+  return joined(std::move(all));
+}
+
+Board::Board(const Puzzle& of, Bytes capacity) : puzzle(of), sections(sections_of(of)) {
+  load.resize(sections.count());
+  for (std::size_t s = 0; s < sections.count(); ++s) {
+    const Bytes below = capacity - sections.sections[s].above;
+    slack.push_back(below - blocked(s, 0, below));
+  }
+  for (ItemId id = 0; id < puzzle.items.size(); ++id) {
+    const Interval& span = sections.spans[id];
+    ceilings.push_back(capacity - puzzle.items[id].above);
+    blocked_for.push_back(union_of(sections, span));
+    for (auto s = static_cast<std::size_t>(span.lower); s < static_cast<std::size_t>(span.upper); ++s) {
+      slack[s] -= puzzle.items[id].size;
+      load[s] += puzzle.items[id].size;
+    }
+  }
+}
+
+Bytes Board::blocked(std::size_t s, Bytes from, Bytes to) const {
+  Bytes sum = 0;
+  for (const Interval& interval : sections.sections[s].blocked) {
+    if (interval.lower >= to) break;
+    sum += std::max<Bytes>(0, std::min(interval.upper, to) - std::max(interval.lower, from));
+  }
+  return sum;
+}
+
+Bytes Board::next_top(std::size_t s, Bytes height) const {
+  for (const Interval& interval : sections.sections[s].blocked) {
+    if (interval.upper > height) return interval.upper;
+  }
+  return kNever;
+}
+
+Bytes Board::fit(ItemId id, Bytes from) const {
+  const Bytes size = puzzle.items[id].size;
+  for (const Interval& interval : blocked_for[id]) {
+    if (interval.lower >= from + size) break;
+    from = std::max(from, interval.upper);
+  }
+  return from + size <= ceilings[id] ? from : kNever;
+}
+
+/// An item as one attempt sees it.
+struct Piece {
+  Bytes size = 0;
+  std::size_t lower = 0, upper = 0;  ///< sections
+  ItemId id = 0;
+};
+
+/// How an attempt goes about it.
+struct Strategy {
+  std::vector<ItemId> order;  ///< in which items are tried
+  bool by_failures = false;   ///< prefer sections in which the attempt failed before
+};
+
+/// One attempt: one strategy, so many nodes.
+class Attempt {
+ public:
+  Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods, std::int64_t nodes,
+          const Budget& budget);
+
+  Verdict run() {
+    if (std::any_of(slack_.begin(), slack_.end(), [](Bytes slack) { return slack < 0; }) || !begin())
+      return Verdict::kImpossible;
+    if (settle(0, floors_.size())) return Verdict::kFound;
+    return gave_up_ ? Verdict::kUndecided : Verdict::kImpossible;
+  }
+
+  [[nodiscard]] Placement placement() const {
+    Placement placement(pieces_.size());
+    for (Rank u = 0; u < pieces_.size(); ++u) placement[pieces_[u].id] = lows_[u];
+    return placement;
+  }
+  [[nodiscard]] std::int64_t nodes() const { return nodes_; }
+
+ private:
+  enum class Change : std::uint8_t { kFloor, kLow, kPlaced };
+  struct Undo {
+    Change change;
+    std::uint32_t subject;  ///< a section or an item
+    Bytes before;
+    Bytes slack;
+  };
+  /// Where the search goes on.
+  struct Choice {
+    std::size_t section = 0;
+    double cost = std::numeric_limits<double>::infinity();
+    Bytes slack = 0;
+    Bytes raised = kNever;  ///< how high the floor gets when nobody lies on it; kNever: that cannot be
+    std::optional<Rank> settled = {};  ///< an item that is right here in any case
+  };
+
+  [[nodiscard]] std::span<const Word> cover(std::size_t s) const { return {&covers_[s * words_], words_}; }
+  [[nodiscard]] bool waits(Rank u) const { return (waiting_[u / kWordBits] >> (u % kWordBits) & 1U) != 0; }
+
+  /// Calls visit(item) for each item of `set` that waits for its place, in order, until visit says false.
+  template <typename Visit>
+  void each_waiting(std::span<const Word> set, Visit visit) const {
+    for (std::size_t w = 0; w < words_; ++w) {
+      for (Word bits = set[w] & waiting_[w]; bits != 0; bits &= bits - 1) {
+        if (!visit(static_cast<Rank>(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)))))
+          return;
+      }
+    }
+  }
+
+  bool begin();
+  bool place(Rank u);
+  bool lift(std::size_t s, Bytes to);
+  bool push(Rank u, Bytes to);
+  bool propagate();
+  bool settle(std::size_t first, std::size_t end);
+  bool branch(std::size_t first, std::size_t end);
+  bool try_each(const Choice& choice, std::size_t first, std::size_t end);
+  bool look(std::size_t first, std::size_t end, Choice& choice);
+  bool look_into(std::size_t first, std::size_t end, Bytes wall, Choice& choice);
+  [[nodiscard]] std::uint64_t key_of(std::size_t first, std::size_t end) const;
+  [[nodiscard]] bool spent();
+  void undo(std::size_t mark);
+  void touch(std::size_t s) {
+    if (std::exchange(is_touched_[s], true)) return;
+    touched_.push_back(static_cast<std::uint32_t>(s));
+  }
+
+  const Board& board_;
+  Nogoods& nogoods_;
+  std::int64_t limit_;
+  const Budget& budget_;
+  bool by_failures_;
+  std::int64_t nodes_ = 0;
+  int depth_ = 0;
+  bool gave_up_ = false;
+
+  // The pieces.
+  std::size_t words_;
+  std::vector<Piece> pieces_;
+  std::vector<Word> waiting_;              ///< set of items
+  std::vector<Bytes> lows_;                ///< by item: it lies no lower; once placed, its offset
+  std::vector<Word> covers_;               ///< by section: the items that live there
+  std::vector<Word> meets_;                ///< by item: the items that share a section with it
+  std::vector<std::vector<Rank>> begins_;  ///< by section
+
+  // The sections.
+  std::vector<Bytes> floors_;    ///< whoever waits and lives there lies no lower
+  std::vector<Bytes> slack_;     ///< bytes that may still be lost
+  std::vector<int> waits_;       ///< how many wait that live there
+  std::vector<int> bridges_;     ///< and in the next section too
+  std::vector<double> weights_;  ///< one more for each failure there (Boussemart et al. 2004)
+  std::vector<Rank> witness_;    ///< one of them that may lie on the floor
+
+  std::vector<Undo> trail_;
+  std::vector<std::uint32_t> touched_;  ///< sections whose witness is to be looked at
+  std::vector<char> is_touched_;
+
+  // What look_into() counts, by section.
+  std::vector<int> inside_;
+  std::vector<Bytes> inside_sizes_, least_before_, least_from_;
+  std::vector<Rank> candidates_;  ///< of all levels
+};
+
+Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods, std::int64_t nodes,
+                 const Budget& budget)
+    : board_(board),
+      nogoods_(nogoods),
+      limit_(nodes),
+      budget_(budget),
+      by_failures_(strategy.by_failures),
+      words_((strategy.order.size() + kWordBits - 1) / kWordBits),
+      waiting_(words_),
+      lows_(strategy.order.size()),
+      covers_(board.sections.count() * words_),
+      meets_(strategy.order.size() * words_),
+      begins_(board.sections.count()),
+      floors_(board.sections.count()),
+      slack_(board.slack),
+      waits_(board.sections.count()),
+      bridges_(board.sections.count()),
+      weights_(board.sections.count(), 1),
+      witness_(board.sections.count()),
+      is_touched_(board.sections.count()),
+      inside_(board.sections.count() + 1),
+      inside_sizes_(board.sections.count() + 1),
+      least_before_(board.sections.count() + 1),
+      least_from_(board.sections.count() + 1) {
+  for (const ItemId id : strategy.order) {
+    const Interval& span = board.sections.spans[id];
+    pieces_.push_back({board.puzzle.items[id].size, static_cast<std::size_t>(span.lower),
+                       static_cast<std::size_t>(span.upper), id});
+  }
+  for (Rank u = 0; u < pieces_.size(); ++u) {
+    const Piece& piece = pieces_[u];
+    const Word bit = Word{1} << (u % kWordBits);
+    waiting_[u / kWordBits] |= bit;
+    begins_[piece.lower].push_back(u);
+    for (std::size_t s = piece.lower; s < piece.upper; ++s) {
+      covers_[s * words_ + u / kWordBits] |= bit;
+      ++waits_[s];
+      if (s + 1 < piece.upper) ++bridges_[s];
+    }
+  }
+  for (Rank u = 0; u < pieces_.size(); ++u) {
+    for (std::size_t s = pieces_[u].lower; s < pieces_[u].upper; ++s) {
+      for (std::size_t w = 0; w < words_; ++w) meets_[u * words_ + w] |= covers_[s * words_ + w];
+    }
+  }
+}
+
+/// Lifts everything over the obstacles that lie on the ground.
+bool Attempt::begin() {
+  for (Rank u = 0; u < pieces_.size(); ++u) {
+    if (!push(u, 0)) return false;
+  }
+  for (std::size_t s = 0; s < floors_.size(); ++s) touch(s);
+  return propagate();
+}
+
+bool Attempt::push(Rank u, Bytes to) {
+  const Bytes low = board_.fit(pieces_[u].id, to);
+  if (low == kNever) return false;
+  trail_.push_back({Change::kLow, u, lows_[u], 0});
+  lows_[u] = low;
+  for (std::size_t s = pieces_[u].lower; s < pieces_[u].upper; ++s) {
+    if (witness_[s] == u) touch(s);
+  }
+  return true;
+}
+
+/// Gives up the bytes between the floor of section s and `to`.
+bool Attempt::lift(std::size_t s, Bytes to) {
+  trail_.push_back({Change::kFloor, static_cast<std::uint32_t>(s), floors_[s], slack_[s]});
+  slack_[s] -= to - floors_[s] - (board_.blocks(s) ? board_.blocked(s, floors_[s], to) : 0);
+  floors_[s] = to;
+  if (slack_[s] < 0) {
+    ++weights_[s];
+    return false;
+  }
+  bool possible = true;
+  each_waiting(cover(s), [&](Rank u) {
+    if (lows_[u] < to) possible = push(u, to);
+    return possible;
+  });
+  return possible;
+}
+
+/// Lifts floors to the lowest place where anybody who lives there can lie, until nothing changes.
+bool Attempt::propagate() {
+  bool possible = true;
+  for (std::size_t i = 0; i < touched_.size() && possible; ++i) {
+    const std::size_t s = touched_[i];
+    is_touched_[s] = 0;
+    if (waits_[s] == 0) continue;
+    Bytes lowest = kNever;
+    each_waiting(cover(s), [&](Rank u) {
+      if (lows_[u] < lowest) {
+        lowest = lows_[u];
+        witness_[s] = u;
+      }
+      return lowest > floors_[s];
+    });
+    if (lowest > floors_[s]) possible = lift(s, lowest);
+  }
+  for (const std::uint32_t s : touched_) is_touched_[s] = 0;
+  touched_.clear();
+  return possible;
+}
+
+/// Puts an item on the floor; its sections are all of one height.
+bool Attempt::place(Rank u) {
+  const Piece& piece = pieces_[u];
+  const Bytes top = lows_[u] + piece.size;
+  trail_.push_back({Change::kPlaced, u, 0, 0});
+  waiting_[u / kWordBits] &= ~(Word{1} << (u % kWordBits));
+  for (std::size_t s = piece.lower; s < piece.upper; ++s) {
+    trail_.push_back({Change::kFloor, static_cast<std::uint32_t>(s), floors_[s], slack_[s]});
+    floors_[s] = top;
+    --waits_[s];
+    if (s + 1 < piece.upper) --bridges_[s];
+    touch(s);
+  }
+  bool possible = true;
+  each_waiting({&meets_[u * words_], words_}, [&](Rank v) {
+    if (lows_[v] < top) possible = push(v, top);
+    return possible;
+  });
+  return possible;
+}
+
+void Attempt::undo(std::size_t mark) {
+  for (; trail_.size() > mark; trail_.pop_back()) {
+    const Undo& last = trail_.back();
+    if (last.change == Change::kFloor) {
+      floors_[last.subject] = last.before;
+      slack_[last.subject] = last.slack;
+    } else if (last.change == Change::kLow) {
+      lows_[last.subject] = last.before;
+    } else {
+      const Piece& piece = pieces_[last.subject];
+      waiting_[last.subject / kWordBits] |= Word{1} << (last.subject % kWordBits);
+      for (std::size_t s = piece.lower; s < piece.upper; ++s) {
+        ++waits_[s];
+        if (s + 1 < piece.upper) ++bridges_[s];
+      }
+    }
+  }
+  for (const std::uint32_t s : touched_) is_touched_[s] = 0;
+  touched_.clear();
+}
+
+/// Places whatever waits in [first, end). Parts that nobody bridges are settled on their own, the small ones
+/// first: they fail sooner.
+bool Attempt::settle(std::size_t first, std::size_t end) {
+  struct Part {
+    int waits = 0;
+    std::size_t first = 0, end = 0;
+  };
+  std::vector<Part> parts;
+  for (std::size_t s = first; s < end; ++s) {
+    if (waits_[s] == 0) continue;
+    Part part{0, s, s};
+    while (true) {
+      part.waits += waits_[s];
+      if (bridges_[s] == 0) break;
+      ++s;
+    }
+    part.end = s + 1;
+    parts.push_back(part);
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.waits < b.waits; });
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return branch(part.first, part.end); });
+}
+
+bool Attempt::spent() {
+  constexpr std::int64_t kNodesBetweenLooks = 256;
+  gave_up_ = gave_up_ || nodes_ >= limit_ || depth_ > kDeepest ||
+             (nodes_ % kNodesBetweenLooks == 0 && budget_.over());
+  return gave_up_;
+}
+
+std::uint64_t Attempt::key_of(std::size_t first, std::size_t end) const {
+  std::uint64_t floors = 0;
+  std::uint64_t items = 0;
+  for (std::size_t s = first; s < end; ++s) {
+    floors += hash_of(hash_of(static_cast<std::uint64_t>(floors_[s])) + s);
+    for (const Rank u : begins_[s]) {
+      if (waits(u)) items ^= hash_of(pieces_[u].id);
+    }
+  }
+  return std::max<std::uint64_t>(hash_of(floors) ^ items, 1);
+}
+
+/// Settles one part, in which items connect all sections.
+bool Attempt::branch(std::size_t first, std::size_t end) {
+  if (spent()) return false;
+  ++nodes_;
+  const std::uint64_t key = key_of(first, end);
+  if (nogoods_.contain(key)) return false;
+  Choice choice;
+  ++depth_;
+  const bool done = look(first, end, choice) && try_each(choice, first, end);
+  --depth_;
+  if (!done && !gave_up_) nogoods_.add(key);
+  return done;
+}
+
+bool Attempt::try_each(const Choice& choice, std::size_t first, std::size_t end) {
+  const std::size_t mark = trail_.size();
+  const std::size_t begin = candidates_.size();
+  if (choice.settled) {
+    candidates_.push_back(*choice.settled);
+  } else {
+    each_waiting(cover(choice.section), [&](Rank u) {
+      if (lows_[u] == floors_[choice.section]) candidates_.push_back(u);
+      return true;
+    });
+  }
+  const std::size_t behind = candidates_.size();
+  const auto is_tried = [&](std::size_t i) {  // its equal was
+    const Piece& piece = pieces_[candidates_[i]];
+    return std::any_of(&candidates_[begin], &candidates_[i], [&](Rank v) {
+      return pieces_[v].lower == piece.lower && pieces_[v].upper == piece.upper &&
+             pieces_[v].size == piece.size && board_.ceilings[pieces_[v].id] == board_.ceilings[piece.id];
+    });
+  };
+  bool done = false;
+  for (std::size_t i = begin; i < behind && !done && !gave_up_; ++i) {
+    if (is_tried(i)) continue;
+    done = place(candidates_[i]) && propagate() && settle(first, end);
+    if (!done) undo(mark);
+  }
+  if (!done && !gave_up_ && !choice.settled && choice.raised != kNever) {
+    touch(choice.section);
+    done = lift(choice.section, choice.raised) && propagate() && settle(first, end);
+    if (!done) undo(mark);
+  }
+  candidates_.resize(begin);
+  return done;
+}
+
+/// Looks for the section with the fewest options. False when some well cannot be filled.
+bool Attempt::look(std::size_t first, std::size_t end, Choice& choice) {
+  for (std::size_t s = first; s < end;) {
+    const std::size_t begin = s;
+    while (s < end && floors_[s] == floors_[begin]) ++s;
+    const Bytes left = begin == first ? kNever : floors_[begin - 1];
+    const Bytes right = s == end ? kNever : floors_[s];
+    if (left < floors_[begin] || right < floors_[begin]) continue;
+    if (!look_into(begin, s, std::min(left, right), choice)) return false;
+  }
+  return true;
+}
+
+/// Looks at the well [first, end), at whose lower end the floor is at `wall`.
+bool Attempt::look_into(std::size_t first, std::size_t end, Bytes wall, Choice& choice) {
+  const Bytes floor = floors_[first];
+  for (std::size_t s = first; s <= end; ++s) {
+    inside_[s] = 0;
+    inside_sizes_[s] = 0;
+    least_before_[s] = least_from_[s] = kNever;
+  }
+  Bytes next_top = kNever;  // of an obstacle
+  for (std::size_t s = first; s < end; ++s) {
+    if (board_.blocks(s)) next_top = std::min(next_top, board_.next_top(s, floor));
+    for (const Rank u : begins_[s]) {
+      if (!waits(u) || lows_[u] != floor) continue;
+      const Piece& piece = pieces_[u];
+      // What spans all that is left of this part of time can as well lie below everything else.
+      if (wall == kNever && piece.lower == first && piece.upper == end && next_top == kNever)
+        choice = {.section = s, .cost = 0, .settled = u};
+      ++inside_[s];
+      --inside_[piece.upper];
+      inside_sizes_[s] += piece.size;
+      inside_sizes_[piece.upper] -= piece.size;
+      least_before_[piece.upper] = std::min(least_before_[piece.upper], piece.size);
+      least_from_[s] = std::min(least_from_[s], piece.size);
+    }
+  }
+  for (std::size_t s = first + 1; s <= end; ++s) {
+    inside_[s] += inside_[s - 1];
+    inside_sizes_[s] += inside_sizes_[s - 1];
+    least_before_[s] = std::min(least_before_[s], least_before_[s - 1]);
+  }
+  for (std::size_t s = end; s-- > first;) least_from_[s] = std::min(least_from_[s], least_from_[s + 1]);
+  for (std::size_t s = first; s < end; ++s) {
+    // Below the wall there is room for what lives inside only.
+    if (wall != kNever) {
+      const Bytes blocked = board_.blocks(s) ? board_.blocked(s, floor, wall) : 0;
+      if (wall - floor - blocked - inside_sizes_[s] > slack_[s]) {
+        ++weights_[s];
+        return false;
+      }
+    }
+    // Whoever lies above the floor here rests on a wall, on an obstacle or on somebody who does not live
+    // here.
+    const Bytes least = std::min(least_before_[s], least_from_[s + 1]);
+    Bytes raised = std::min({wall, next_top, least == kNever ? kNever : floor + least});
+    if (raised - floor > slack_[s]) raised = kNever;
+    const double options = inside_[s] + (raised != kNever ? 1 : 0);
+    const double cost = options / (by_failures_ ? weights_[s] : 1);
+    if (std::pair(cost, slack_[s]) < std::pair(choice.cost, choice.slack))
+      choice = {.section = s, .cost = cost, .slack = slack_[s], .raised = raised};
+  }
+  return true;
+}
+
+/// Luby's sequence: 1 1 2 1 1 2 4 1 1 2 ...
+std::int64_t luby(std::int64_t i) {
+  while (true) {
+    const auto bits = std::bit_width(static_cast<std::uint64_t>(i + 1));
+    if (std::has_single_bit(static_cast<std::uint64_t>(i + 2))) return (i + 2) / 2;
+    i -= (std::int64_t{1} << (bits - 1)) - 1;
+  }
+}
+
+/// Attempt number `round` tries the largest items first, by length, area, size, or by how full it gets where
+/// they live, shuffled a little from the fifth attempt on; four attempts go by choices alone, the next four
+/// by failures too.
+Strategy strategy_of(const Board& board, std::int64_t round, std::uint64_t seed) {
+  constexpr std::int64_t kKeys = 4;
+  constexpr double kNoise = 0.6;
+  std::mt19937_64 random(hash_of(seed) + static_cast<std::uint64_t>(round));
+  const auto noise = [&] {
+    if (round < kKeys) return 1.0;
+    constexpr double kRange = 1 << 20;
+    return std::exp(kNoise * (2 * static_cast<double>(random() % (1 << 20)) / kRange - 1));
+  };
+  std::vector<double> keys;
+  for (ItemId id = 0; id < board.puzzle.items.size(); ++id) {
+    const Interval& span = board.sections.spans[id];
+    const auto length = static_cast<double>(span.length());
+    const auto size = static_cast<double>(board.puzzle.items[id].size);
+    const Bytes fullest = *std::max_element(board.load.begin() + span.lower, board.load.begin() + span.upper);
+    const std::array<double, kKeys> key = {length, size * length, size,
+                                           static_cast<double>(fullest) + length};
+    keys.push_back(key[static_cast<std::size_t>(round % kKeys)] * noise());
+  }
+  std::vector<ItemId> order(keys.size());
+  std::iota(order.begin(), order.end(), ItemId{0});
+  std::stable_sort(order.begin(), order.end(), [&](ItemId a, ItemId b) { return keys[a] > keys[b]; });
+  return {std::move(order), round / kKeys % 2 == 1};
+}
+
+}  // namespace
+
+ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
+  ExactResult result;
+  if (puzzle.items.size() > kExactItems) return result;
+  const Board board(puzzle, capacity);
+  const Budget budget{.deadline = options.deadline, .stop = options.stop};
+  const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(puzzle.items.size() + 1);
+  // Thread t makes the attempts t, t + threads, ...: who finds what does not depend on who is faster.
+  struct Found {
+    std::int64_t round = std::numeric_limits<std::int64_t>::max();
+    Placement placement;
+  };
+  const int threads = std::max(1, options.threads);
+  std::vector<Found> found(static_cast<std::size_t>(threads));
+  std::atomic<std::int64_t> first_found = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> nodes = 0;
+  std::atomic<bool> impossible = false;
+  const auto work = [&](int thread) {
+    Nogoods nogoods(options.nodes);
+    std::int64_t used = 0;
+    for (std::int64_t round = thread; round < first_found && !impossible && used < options.nodes;
+         round += threads) {
+      Attempt attempt(board, strategy_of(board, round, options.seed), nogoods,
+                      std::min(first_nodes * luby(round / threads), options.nodes - used), budget);
+      const Verdict verdict = attempt.run();
+      used += attempt.nodes();
+      if (verdict == Verdict::kImpossible) impossible = true;
+      if (verdict == Verdict::kFound) {
+        found[static_cast<std::size_t>(thread)] = {round, attempt.placement()};
+        std::int64_t first = first_found;
+        while (round < first && !first_found.compare_exchange_weak(first, round)) {
+        }
+      }
+      if (budget.over()) break;
+    }
+    nodes += used;
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (int thread = 1; thread < threads; ++thread) helpers.emplace_back(work, thread);
+    work(0);
+  }
+  const auto best = std::min_element(found.begin(), found.end(),
+                                     [](const Found& a, const Found& b) { return a.round < b.round; });
+  result.nodes = nodes;
+  if (first_found != std::numeric_limits<std::int64_t>::max()) {
+    result.verdict = Verdict::kFound;
+    result.placement = std::move(best->placement);
+  } else if (impossible) {
+    result.verdict = Verdict::kImpossible;
+  }
+  return result;
+}
+
+}  // namespace stweaver

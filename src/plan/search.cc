@@ -1,0 +1,139 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "plan/exact.h"
+#include "plan/portfolio.h"
+
+namespace stweaver {
+namespace {
+
+/// Nodes of the first exact search, for each item: about a second for a thousand items where it fails.
+constexpr std::int64_t kFirstNodes = 20;
+/// Steps over items and sections that the first exact search may cost in all; large instances get fewer
+/// nodes.
+constexpr std::int64_t kFirstSteps = 20'000'000;
+/// Peaks that are tried between the bound and the best peak so far, with one effort.
+constexpr int kHalvings = 6;
+
+/// What offsets can differ by: every peak is a multiple of it.
+Bytes unit_of(const Instance& instance) {
+  Bytes unit = 0;
+  for (const Item& item : instance.items) unit = std::gcd(unit, item.size);
+  for (const Persistent& request : instance.persistent) unit = std::gcd(unit, request.size);
+  return std::max<Bytes>(unit, 1);
+}
+
+Clock::time_point deadline_after(Clock::time_point begin, double seconds) {
+  constexpr double kForeverSeconds = 1e9;
+  if (!(seconds < kForeverSeconds)) return Clock::time_point::max();
+  return begin +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)));
+}
+
+class Search {
+ public:
+  Search(const Instance& instance, const SearchOptions& options)
+      : instance_(instance),
+        options_(options),
+        begin_(Clock::now()),
+        deadline_(deadline_after(begin_, options.timeout)),
+        unit_(unit_of(instance)) {
+    result_.threads = options.threads > 0
+                          ? options.threads
+                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    result_.lower_bound = lower_bound_of(instance);
+    result_.peak = std::numeric_limits<Bytes>::max();
+    if (is_plain(instance) && instance.items.size() <= kExactItems)
+      puzzle_ = {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
+  }
+
+  SearchResult run() {
+    if (puzzle_ && options_.timeout > 0) try_at(goal(), first_nodes());
+    if (!is_done()) construct();
+    if (puzzle_) {
+      for (std::int64_t nodes = first_nodes(); !is_done(); nodes *= 2) go_down(nodes);
+    }
+    result_.seconds = seconds();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] Bytes goal() const { return std::max(result_.lower_bound, options_.capacity); }
+  [[nodiscard]] bool is_over() const { return options_.stop.stop_requested() || Clock::now() >= deadline_; }
+  /// There is always a placement to return.
+  [[nodiscard]] bool is_done() const {
+    return result_.peak <= goal() || (is_over() && result_.peak < std::numeric_limits<Bytes>::max());
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+
+  [[nodiscard]] std::int64_t first_nodes() const {
+    const auto items = static_cast<std::int64_t>(puzzle_->items.size()) + 1;
+    return std::min(kFirstNodes * items, kFirstSteps / items);
+  }
+
+  void take(Placement placement, Bytes peak, const std::string& winner) {
+    if (peak >= result_.peak) return;
+    result_.placement = std::move(placement);
+    result_.peak = peak;
+    result_.winner = winner;
+    if (options_.improved) options_.improved({result_.lower_bound, result_.peak, seconds()});
+  }
+
+  void construct() {
+    const double left = std::max(0.0, options_.timeout - seconds());
+    PortfolioResult found = run_portfolio(instance_, {.threads = result_.threads, .timeout = left});
+    take(std::move(found.placement), found.peak, found.winner);
+  }
+
+  /// True when a placement at `capacity` or below is known afterwards.
+  bool try_at(Bytes capacity, std::int64_t nodes) {
+    ExactResult found = exact_search(*puzzle_, capacity,
+                                     {.threads = result_.threads,
+                                      .nodes = nodes,
+                                      .deadline = deadline_,
+                                      .seed = options_.seed,
+                                      .stop = options_.stop});
+    if (found.verdict == Verdict::kImpossible)
+      result_.lower_bound = std::max(result_.lower_bound, (capacity / unit_ + 1) * unit_);
+    if (found.verdict != Verdict::kFound) return false;
+    const Bytes peak = peak_of(instance_, found.placement);
+    take(std::move(found.placement), peak, "exact");
+    return true;
+  }
+
+  /// Once at the goal, then half-way between what failed and what is known.
+  void go_down(std::int64_t nodes) {
+    Bytes failed = goal();
+    if (try_at(failed, nodes)) return;
+    for (int i = 0; i < kHalvings && !is_done(); ++i) {
+      failed = std::max(failed, goal());
+      const Bytes half = (failed + (result_.peak - failed) / 2) / unit_ * unit_;
+      if (half <= failed) return;
+      if (!try_at(half, nodes)) failed = half;
+    }
+  }
+
+  const Instance& instance_;
+  const SearchOptions& options_;
+  Clock::time_point begin_;
+  Clock::time_point deadline_;
+  Bytes unit_;
+  std::optional<Puzzle> puzzle_;  ///< when exact search can help
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const Instance& instance, const SearchOptions& options) {
+  return Search(instance, options).run();
+}
+
+}  // namespace stweaver

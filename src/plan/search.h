@@ -1,0 +1,50 @@
+// The whole search for a placement: constructors first, then exact search where it can help.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "plan/packer.h"
+
+namespace stweaver {
+
+/// What a search knows while it goes on.
+struct SearchState {
+  Bytes lower_bound = 0;
+  Bytes peak = 0;
+  double seconds = 0;  ///< since its beginning
+};
+
+struct SearchOptions {
+  int threads = 0;         ///< 0: as many as the machine has
+  double timeout = 1;      ///< seconds after which the best placement so far is returned; infinity is allowed
+  Bytes capacity = 0;      ///< a peak that is good enough, if above the lower bound
+  std::uint64_t seed = 1;  ///< of exact search
+  std::stop_token stop = {};  ///< ends the search early: the best placement so far is returned
+  std::function<void(const SearchState&)> improved =
+      {};  ///< called by the thread that asked, at each better peak
+};
+
+struct SearchResult {
+  Placement placement;
+  Bytes lower_bound = 0;  ///< the max-load bound, or more if exact search proved more
+  Bytes peak = 0;
+  std::string winner;  ///< who found it
+  double seconds = 0;
+  int threads = 0;
+
+  [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
+};
+
+/// 1. Exact search for a moment, if the instance is plain and small enough: many hard ones are easy for it.
+/// 2. The portfolio of constructors.
+/// 3. Exact search again, at the bound and half-way between what failed and what was found, with twice the
+/// effort
+///    each time, until the peak is the bound or `capacity`, or time is up.
+///
+/// The outcome depends on the instance, seed and threads alone, not on timing, unless the timeout strikes.
+SearchResult search(const Instance& instance, const SearchOptions& options);
+
+}  // namespace stweaver

@@ -1,0 +1,190 @@
+#include "plan/exact.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "archive/archive.h"
+#include "plan/checked.h"
+#include "plan/instances.h"
+#include "trace/csv.h"
+
+namespace stweaver {
+namespace {
+
+Puzzle puzzle_of(const Instance& instance) {
+  return {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
+}
+
+Instance minimalloc(const std::string& name) {
+  const std::string path = STWEAVER_TEST_DATA "/planning/minimalloc/" + name + ".1048576.csv";
+  Instance instance;
+  for (const CsvRow& row : read_csv(open_archive(path), path))
+    instance.items.push_back({.size = row.size, .life = row.life});
+  return instance;
+}
+
+/// Offsets in `capacity` bytes that nobody shares, found by placing the items in every order as low as they
+/// go: an order in which they lie in some solution finds one.
+bool fits_by_force(const Puzzle& puzzle, Bytes capacity) {
+  std::vector<std::size_t> order(puzzle.items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  do {
+    std::vector<Obstacle> taken = puzzle.obstacles;
+    bool fits = true;
+    for (const std::size_t i : order) {
+      const Item& item = puzzle.items[i];
+      Bytes offset = 0;
+      const auto is_taken = [&](const Obstacle& by) {
+        return overlaps(by.life, item.life) && overlaps(by.bytes, {offset, offset + item.size});
+      };
+      while (std::any_of(taken.begin(), taken.end(), is_taken)) ++offset;
+      fits = fits && offset + item.size + item.above <= capacity;
+      taken.push_back({item.life, {offset, offset + item.size}});
+    }
+    if (fits) return true;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return false;
+}
+
+/// As fits_by_force; what is found is checked.
+bool fits(const Puzzle& puzzle, Bytes capacity, int threads = 1) {
+  const ExactResult result = exact_search(puzzle, capacity, {.threads = threads});
+  EXPECT_NE(result.verdict, Verdict::kUndecided);
+  if (result.verdict != Verdict::kFound) return false;
+  std::vector<Lifespan> lives;
+  std::vector<Bytes> sizes;
+  std::vector<Bytes> offsets = result.placement;
+  for (std::size_t i = 0; i < puzzle.items.size(); ++i) {
+    const Item& item = puzzle.items[i];
+    lives.push_back(item.life);
+    sizes.push_back(item.size);
+    EXPECT_LE(offsets[i] + item.size + item.above, capacity);
+  }
+  for (const Obstacle& obstacle : puzzle.obstacles) {
+    const bool meets = std::any_of(puzzle.items.begin(), puzzle.items.end(),
+                                   [&](const Item& item) { return overlaps(item.life, obstacle.life); });
+    if (!meets) continue;  // obstacles may meet each other
+    for (std::size_t i = 0; i < puzzle.items.size(); ++i) {
+      const Interval bytes = {offsets[i], offsets[i] + sizes[i]};
+      EXPECT_FALSE(overlaps(lives[i], obstacle.life) && overlaps(bytes, obstacle.bytes)) << "item " << i;
+    }
+  }
+  EXPECT_TRUE(check_placement(lives, sizes, offsets).empty());
+  return true;
+}
+
+/// The least capacity that is enough, by force; exact search is to say the same of it and of one byte less.
+void expect_exact(const Puzzle& puzzle) {
+  Bytes capacity = 1;
+  while (!fits_by_force(puzzle, capacity)) ++capacity;
+  EXPECT_TRUE(fits(puzzle, capacity));
+  EXPECT_TRUE(fits(puzzle, capacity + 3, 2));
+  EXPECT_FALSE(fits(puzzle, capacity - 1));
+  EXPECT_FALSE(fits(puzzle, capacity - 1, 2));
+}
+
+TEST(Exact, AgreesWithTryingAllOrders) {
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    expect_exact(puzzle_of(random_items(random, pick(random, 1, 6), 5, 8, 5)));
+  }
+}
+
+TEST(Exact, AgreesWithTryingAllOrdersAroundObstacles) {
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    Puzzle puzzle = puzzle_of(random_items(random, pick(random, 1, 5), 5, 8, 5));
+    for (std::int64_t i = pick(random, 1, 4); i > 0; --i) {
+      const Time birth = pick(random, 0, 9);
+      const Bytes offset = pick(random, 0, 12);
+      puzzle.obstacles.push_back(
+          {{birth, birth + pick(random, 1, 6)}, {offset, offset + pick(random, 1, 5)}});
+    }
+    expect_exact(puzzle);
+  }
+}
+
+TEST(Exact, AgreesWithTryingAllOrdersBelowPersistentRequests) {
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    Instance instance = random_items(random, pick(random, 1, 6), 5, 8, 5);
+    for (Time birth = pick(random, 0, 3); birth < 12; birth += pick(random, 1, 5))
+      instance.persistent.push_back({birth, pick(random, 1, 4)});
+    stack_persistent(instance);
+    expect_exact(puzzle_of(instance));
+  }
+}
+
+TEST(Exact, PlacesWhatConstructorsCannot) {
+  for (const std::string name : {"A", "F", "H"}) {
+    const Instance instance = minimalloc(name);
+    const ExactResult result =
+        exact_search(puzzle_of(instance), lower_bound_of(instance), {.threads = 2, .nodes = 500'000});
+    ASSERT_EQ(result.verdict, Verdict::kFound) << name;
+    expect_sound(instance, result.placement);
+    EXPECT_EQ(peak_of(instance, result.placement), lower_bound_of(instance)) << name;
+  }
+}
+
+TEST(Exact, FindsTheSameEachTime) {
+  const Instance instance = minimalloc("G");
+  for (const int threads : {1, 2, 3}) {
+    const ExactOptions options{.threads = threads, .nodes = 500'000};
+    const ExactResult once = exact_search(puzzle_of(instance), 1 << 20, options);
+    ASSERT_EQ(once.verdict, Verdict::kFound);
+    expect_sound(instance, once.placement);
+    EXPECT_EQ(exact_search(puzzle_of(instance), 1 << 20, options).placement, once.placement);
+  }
+}
+
+TEST(Exact, IsUndecidedWhenItMayNotGoOn) {
+  const Instance hard = minimalloc("K");
+  const Puzzle puzzle = puzzle_of(hard);
+  const auto verdict = [&](const ExactOptions& options) {
+    return exact_search(puzzle, 1 << 20, options).verdict;
+  };
+  EXPECT_EQ(verdict({.nodes = 0}), Verdict::kUndecided);
+  EXPECT_EQ(verdict({.nodes = 100}), Verdict::kUndecided);
+  EXPECT_EQ(verdict({.threads = 2, .deadline = Clock::now()}), Verdict::kUndecided);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(verdict({.stop = stop.get_token()}), Verdict::kUndecided);
+}
+
+TEST(Exact, RefusesMoreItemsThanItIsMadeFor) {
+  Random random(1);
+  const Instance large = random_items(random, static_cast<std::int64_t>(kExactItems) + 1, 9, 99, 9);
+  EXPECT_EQ(exact_search(puzzle_of(large), Bytes{1} << 40, {}).verdict, Verdict::kUndecided);
+}
+
+TEST(Exact, PlacesNothing) {
+  const ExactResult result = exact_search({}, 0, {});
+  EXPECT_EQ(result.verdict, Verdict::kFound);
+  EXPECT_TRUE(result.placement.empty());
+}
+
+TEST(Sections, KeepWhatMeetsTogetherAndWhatDoesNotApart) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    Random random(seed);
+    const Instance instance = random_items(random, 60, 9, 100, 30);
+    const Sections sections = sections_of(puzzle_of(instance));
+    for (std::size_t i = 0; i < instance.items.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        EXPECT_EQ(overlaps(instance.items[i].life, instance.items[j].life),
+                  overlaps(sections.spans[i], sections.spans[j]));
+      }
+    }
+    EXPECT_LT(sections.count(), instance.items.size());
+  }
+}
+
+}  // namespace
+}  // namespace stweaver

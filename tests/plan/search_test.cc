@@ -1,0 +1,127 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "archive/archive.h"
+#include "plan/checked.h"
+#include "plan/instances.h"
+#include "trace/csv.h"
+
+namespace stweaver {
+namespace {
+
+Instance example(const std::string& name) {
+  const std::string path = STWEAVER_TEST_DATA "/planning/" + name + ".csv";
+  Instance instance;
+  for (const CsvRow& row : read_csv(open_archive(path), path))
+    instance.items.push_back({.size = row.size, .life = row.life});
+  return instance;
+}
+
+TEST(Search, PlacesEveryInstanceSoundly) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        const SearchResult result = search(instance, {.threads = 2, .timeout = 0.05});
+        expect_sound(instance, result.placement);
+        EXPECT_EQ(result.peak, peak_of(instance, result.placement));
+        EXPECT_GE(result.lower_bound, lower_bound_of(instance));
+        EXPECT_EQ(result.is_optimal(), result.peak == result.lower_bound);
+        EXPECT_FALSE(result.winner.empty());
+        EXPECT_EQ(result.threads, 2);
+      },
+      3);
+}
+
+TEST(Search, HasAPlacementWhateverTheTimeout) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        for (const double timeout : {0.0, -1.0, 1e-9}) {
+          expect_sound(instance, search(instance, {.threads = 2, .timeout = timeout}).placement);
+        }
+      },
+      3);
+}
+
+/// Seven bytes that are always all in use: whoever dies makes room for others of the same size in all.
+Instance crowded(Random& random) {
+  Instance instance;
+  std::vector<std::size_t> alive;
+  Bytes idle = 7;
+  for (Time now = 0; now < 40; ++now) {
+    for (; idle > 0; idle -= instance.items.back().size) {
+      alive.push_back(instance.items.size());
+      instance.items.push_back({.size = pick(random, 1, std::min<Bytes>(idle, 4)), .life = {now, 41}});
+    }
+    for (int i = 0; i < 2; ++i) {
+      const auto which =
+          static_cast<std::size_t>(pick(random, 0, static_cast<std::int64_t>(alive.size()) - 1));
+      Item& item = instance.items[alive[which]];
+      if (item.life.upper == now + 1) continue;
+      item.life.upper = now + 1;
+      idle += item.size;
+      alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(which));
+      if (alive.empty()) break;
+    }
+  }
+  return instance;
+}
+
+TEST(Search, ProvesABoundAboveTheLoad) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    const Instance instance = crowded(random);
+    const SearchResult result = search(instance, {.threads = 1, .timeout = 20});
+    if (result.lower_bound == lower_bound_of(instance)) continue;
+    expect_sound(instance, result.placement);
+    EXPECT_TRUE(result.is_optimal());
+    return;
+  }
+  FAIL() << "no instance has a gap";
+}
+
+TEST(Search, StopsAtACapacityThatIsGoodEnough) {
+  const Instance instance = example("minimalloc/D.1048576");
+  const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .capacity = 1 << 20});
+  expect_sound(instance, result.placement);
+  EXPECT_LE(result.peak, 1 << 20);
+  EXPECT_LT(result.seconds, 60);
+}
+
+TEST(Search, TellsOfEachBetterPeak) {
+  const Instance instance = example("minimalloc/I.1048576");
+  std::vector<Bytes> peaks;
+  const SearchResult result =
+      search(instance, {.threads = 2, .timeout = 0.3, .improved = [&](const SearchState& state) {
+                          peaks.push_back(state.peak);
+                          EXPECT_EQ(state.lower_bound, lower_bound_of(instance));
+                        }});
+  ASSERT_FALSE(peaks.empty());
+  EXPECT_EQ(peaks.back(), result.peak);
+  EXPECT_TRUE(std::is_sorted(peaks.rbegin(), peaks.rend()));
+}
+
+TEST(Search, ReturnsTheBestSoFarWhenStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  const Instance instance = example("minimalloc/K.1048576");
+  const SearchResult result = search(instance, {.threads = 2, .timeout = 1e12, .stop = stop.get_token()});
+  expect_sound(instance, result.placement);
+}
+
+TEST(Search, MeetsTheBoundOfAThousandRequests) {
+  const Instance instance = example("large/resnet50");
+  const SearchResult result = search(instance, {.threads = 2, .timeout = 120});
+  expect_sound(instance, result.placement);
+  EXPECT_TRUE(result.is_optimal());
+  EXPECT_EQ(result.lower_bound, lower_bound_of(instance));
+}
+
+}  // namespace
+}  // namespace stweaver
