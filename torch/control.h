@@ -9,6 +9,10 @@ extern "C" {
 /// "0.1.0".
 const char* stweaver_version();
 
+/// The headers that the core was built from, a line for each: name and SHA-256. An adapter that is built from
+/// others does not fit. (The function is made by headers.cmake.)
+const char* stweaver_headers();
+
 /// Begins a session; `options` is a line `name=value` for each option that is not at its default:
 ///   plan=PATH          follow this plan from the first request on
 ///   trace=PATH         record into this file

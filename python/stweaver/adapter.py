@@ -19,6 +19,7 @@ from pathlib import Path
 
 from stweaver import layout, pytorch, variables
 from stweaver.error import Error
+from stweaver.library import Adapter, Library
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,23 @@ RECIPES = {
     "cuda": Recipe("cuda_wrapper.cc", ("c10", "c10_cuda"), needs_cuda=True),
     "cpu": Recipe("cpu_adapter.cc", ("c10",), needs_cuda=False),
 }
+
+
+def open_adapter(kind: str, library: Library) -> Adapter:
+    """Load the adapter for "cuda" or "cpu" devices, built now if need be; Error when there can be none."""
+    check_headers(library)
+    return Adapter(build(kind), library)
+
+
+def check_headers(library: Library) -> None:
+    """Error when an adapter built from our headers would not fit the library: it would end the process."""
+    for name, digest in library.headers.items():
+        path = layout.find().headers / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise Error(
+                f"{library.path} was not built from {path} as it is now; build it again (`make build`) or "
+                "install the package again (`pip install .`)"
+            )
 
 
 def build(kind: str) -> Path:

@@ -41,6 +41,7 @@ class Library:
         text, handle = ctypes.c_char_p, ctypes.c_void_p
         self.path = path
         self._version = _function(library, "stweaver_version", text)
+        self._headers = _function(library, "stweaver_headers", text)
         self._start = _function(library, "stweaver_start", text, handle, text)
         self._stop = _function(library, "stweaver_stop", None, handle)
         self._begin_step = _function(library, "stweaver_begin_step", None, handle)
@@ -56,6 +57,12 @@ class Library:
         """The version that it was built from."""
         version: bytes = self._version()
         return version.decode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The SHA-256 of each header that it was built from."""
+        lines: bytes = self._headers()
+        return dict(line.split() for line in lines.decode().splitlines())
 
     def start(self, session: int, options: Mapping[str, str]) -> None:
         """Begin a session with the options of control.h; Error when it refuses them."""

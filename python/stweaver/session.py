@@ -170,7 +170,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     end()
     library = open_library()
     opened = (
-        pluggable.open_adapter(kind, library) if way == "pluggable" else Adapter(adapter.build(kind), library)
+        pluggable.open_adapter(kind, library) if way == "pluggable" else adapter.open_adapter(kind, library)
     )
     library.start(opened.session, options)
     watch = StepWatch(lambda: library.begin_step(opened.session))

@@ -13,6 +13,7 @@ import pytest
 import stweaver
 from conftest import ROOT, Answer, Run
 from stweaver import adapter, pytorch, session, statistics, variables
+from stweaver.library import Library
 
 SNAPSHOT = ROOT / "examples" / "snapshots" / "steps.pickle.xz"
 NO_SITE = "-S"  # leaves out the folder that torch is installed in
@@ -194,6 +195,21 @@ def test_a_trace_that_is_none_is_an_error_that_names_it(
         stweaver.plan(trace)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "job.plan").exists()
+
+
+# ---- the library and the adapters ----
+
+
+def test_an_adapter_is_built_only_from_the_headers_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = session.open_library()
+    assert {"base/base.h", "device/model.h", "session/session.h"} <= library.headers.keys()
+    adapter.check_headers(library)
+    stale = library.headers | {"device/model.h": "0" * 64}
+    monkeypatch.setattr(Library, "headers", property(lambda _: stale))
+    complaint = f"{library.path} was not built from .*device/model.h as it is now; build it again"
+    with pytest.raises(stweaver.Error, match=complaint):
+        stweaver.enable(device="cpu")
+    assert not stweaver.is_enabled()
 
 
 # ---- the numbers ----
