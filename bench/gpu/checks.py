@@ -370,8 +370,9 @@ def ipc(way: str, _gpus: int) -> None:
     """Let a second process change a planned block and another one."""
     multiprocessing: Any = importlib.import_module("torch.multiprocessing")
     context = multiprocessing.get_context("fork")
+    os.environ["STWEAVER_IPC"] = "1"
     here, there = context.Pipe()
-    reader = context.Process(target=add_one, args=(there,), daemon=True)
+    reader = context.Process(target=add_one, args=(way, there), daemon=True)
     reader.start()  # before this process starts CUDA
     start(way)
     job = Job(way)
@@ -393,8 +394,9 @@ def change_elsewhere(tensor: Tensor, connection: Any) -> None:  # noqa: ANN401
     require(int(tensor.min()) == int(tensor.max()) == 4, "what the other process wrote is not here")
 
 
-def add_one(connection: Any) -> None:  # noqa: ANN401
-    """Serve change_elsewhere() until it sends None."""
+def add_one(way: str, connection: Any) -> None:  # noqa: ANN401
+    """Serve change_elsewhere() until it sends None. What the wrapper shares only the wrapper can open."""
+    start(way)
     while (message := connection.recv()) is not None:
         rebuild, arguments = message
         tensor = rebuild(*arguments)

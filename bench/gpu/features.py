@@ -3,7 +3,8 @@
     python3 bench/gpu/features.py --out build/gpu            a GPU, or two for NCCL and DataParallel
 
 Most features are tried in one process for each way; what may break a process gets one of its own, and where
-one ends before its time, its feature is counted as failed and the others go on.
+one ends before its time, its feature is counted as failed and the others go on. What crashes leaves its
+stacks in the log of its feature in --out.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from checks import ALONE, IN_ONE_PROCESS
 from common import forked, read_lines, table, write_line
+from crash import show_crashes
 from planned_job import WAYS, Job, start
 
 LONGEST = 60.0  # seconds for one process
@@ -108,6 +110,7 @@ def main() -> int:
     options = parser.parse_args()
 
     options.out.mkdir(parents=True, exist_ok=True)
+    show_crashes(options.out)
     began = time.monotonic()
     for way in options.ways:
         try_all(way, options.only, count_gpus(), options.out, began + options.seconds)
