@@ -19,6 +19,7 @@ namespace {
 using Rank = std::uint32_t;  ///< an item, numbered in the order in which it is tried
 using Word = std::uint64_t;
 
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 constexpr Bytes kNever = std::numeric_limits<Bytes>::max() / 4;
 constexpr std::size_t kWordBits = 64;
 /// Deeper than this a search is given up: each level is a call on the stack.
@@ -69,7 +70,7 @@ class Nogoods {
 
 /// What all attempts at one puzzle share.
 struct Board {
-  Board(const Puzzle& puzzle, Bytes capacity);
+  Board(const Puzzle& of, Bytes capacity);
 
   [[nodiscard]] bool blocks(std::size_t s) const { return !sections.sections[s].blocked.empty(); }
   /// Bytes of obstacles in [from, to) of section s.
@@ -173,7 +174,7 @@ class Attempt {
   [[nodiscard]] std::int64_t nodes() const { return nodes_; }
 
  private:
-  enum class Change : std::uint8_t { kFloor, kLow, kPlaced };
+  enum class Change : std::uint8_t { kFloor, kLow, kPlaced, kWitness };
   struct Undo {
     Change change;
     std::uint32_t subject;  ///< a section or an item
@@ -207,6 +208,7 @@ class Attempt {
   bool place(Rank u);
   bool lift(std::size_t s, Bytes to);
   bool push(Rank u, Bytes to);
+  void set_witness(std::uint32_t s, Rank u);
   bool propagate();
   bool settle(std::size_t first, std::size_t end);
   bool branch(std::size_t first, std::size_t end);
@@ -217,7 +219,7 @@ class Attempt {
   [[nodiscard]] bool spent();
   void undo(std::size_t mark);
   void touch(std::size_t s) {
-    if (std::exchange(is_touched_[s], true)) return;
+    if (std::exchange(is_touched_[s], 1) != 0) return;
     touched_.push_back(static_cast<std::uint32_t>(s));
   }
 
@@ -240,12 +242,14 @@ class Attempt {
   std::vector<std::vector<Rank>> begins_;  ///< by section
 
   // The sections.
-  std::vector<Bytes> floors_;    ///< whoever waits and lives there lies no lower
-  std::vector<Bytes> slack_;     ///< bytes that may still be lost
-  std::vector<int> waits_;       ///< how many wait that live there
-  std::vector<int> bridges_;     ///< and in the next section too
-  std::vector<double> weights_;  ///< one more for each failure there (Boussemart et al. 2004)
-  std::vector<Rank> witness_;    ///< one of them that may lie on the floor
+  std::vector<Bytes> floors_;                   ///< whoever waits and lives there lies no lower
+  std::vector<Bytes> slack_;                    ///< bytes that may still be lost
+  std::vector<int> waits_;                      ///< how many wait that live there
+  std::vector<int> bridges_;                    ///< and in the next section too
+  std::vector<double> weights_;                 ///< one more for each failure there (Boussemart et al. 2004)
+  std::vector<Rank> witness_;                   ///< one that waits and may lie on the floor
+  std::vector<std::uint32_t> witnessed_;        ///< by item: the first section that it is the witness of
+  std::vector<std::uint32_t> next_, previous_;  ///< by section: others with the same witness
 
   std::vector<Undo> trail_;
   std::vector<std::uint32_t> touched_;  ///< sections whose witness is to be looked at
@@ -275,7 +279,10 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
       waits_(board.sections.count()),
       bridges_(board.sections.count()),
       weights_(board.sections.count(), 1),
-      witness_(board.sections.count()),
+      witness_(board.sections.count(), kNone),
+      witnessed_(strategy.order.size(), kNone),
+      next_(board.sections.count(), kNone),
+      previous_(board.sections.count(), kNone),
       is_touched_(board.sections.count()),
       inside_(board.sections.count() + 1),
       inside_sizes_(board.sections.count() + 1),
@@ -318,10 +325,20 @@ bool Attempt::push(Rank u, Bytes to) {
   if (low == kNever) return false;
   trail_.push_back({Change::kLow, u, lows_[u], 0});
   lows_[u] = low;
-  for (std::size_t s = pieces_[u].lower; s < pieces_[u].upper; ++s) {
-    if (witness_[s] == u) touch(s);
-  }
+  for (std::uint32_t s = witnessed_[u]; s != kNone; s = next_[s]) touch(s);
   return true;
+}
+
+void Attempt::set_witness(std::uint32_t s, Rank u) {
+  if (witness_[s] != kNone) {
+    (previous_[s] == kNone ? witnessed_[witness_[s]] : next_[previous_[s]]) = next_[s];
+    if (next_[s] != kNone) previous_[next_[s]] = previous_[s];
+  }
+  witness_[s] = u;
+  if (u == kNone) return;
+  previous_[s] = kNone;
+  next_[s] = std::exchange(witnessed_[u], s);
+  if (next_[s] != kNone) previous_[next_[s]] = s;
 }
 
 /// Gives up the bytes between the floor of section s and `to`.
@@ -349,13 +366,18 @@ bool Attempt::propagate() {
     is_touched_[s] = 0;
     if (waits_[s] == 0) continue;
     Bytes lowest = kNever;
+    Rank witness = 0;
     each_waiting(cover(s), [&](Rank u) {
       if (lows_[u] < lowest) {
         lowest = lows_[u];
-        witness_[s] = u;
+        witness = u;
       }
       return lowest > floors_[s];
     });
+    if (witness != witness_[s]) {
+      trail_.push_back({Change::kWitness, static_cast<std::uint32_t>(s), static_cast<Bytes>(witness_[s]), 0});
+      set_witness(static_cast<std::uint32_t>(s), witness);
+    }
     if (lowest > floors_[s]) possible = lift(s, lowest);
   }
   for (const std::uint32_t s : touched_) is_touched_[s] = 0;
@@ -392,6 +414,8 @@ void Attempt::undo(std::size_t mark) {
       slack_[last.subject] = last.slack;
     } else if (last.change == Change::kLow) {
       lows_[last.subject] = last.before;
+    } else if (last.change == Change::kWitness) {
+      set_witness(last.subject, static_cast<Rank>(last.before));
     } else {
       const Piece& piece = pieces_[last.subject];
       waiting_[last.subject / kWordBits] |= Word{1} << (last.subject % kWordBits);
@@ -563,13 +587,12 @@ bool Attempt::look_into(std::size_t first, std::size_t end, Bytes wall, Choice& 
   return true;
 }
 
-/// Luby's sequence: 1 1 2 1 1 2 4 1 1 2 ...
+/// Luby's sequence: 1 1 2 1 1 2 4 1 1 2 ...; the number `i` from 0.
 std::int64_t luby(std::int64_t i) {
-  while (true) {
-    const auto bits = std::bit_width(static_cast<std::uint64_t>(i + 1));
-    if (std::has_single_bit(static_cast<std::uint64_t>(i + 2))) return (i + 2) / 2;
-    i -= (std::int64_t{1} << (bits - 1)) - 1;
-  }
+  // It begins with itself up to before a power of two, and then has that power.
+  auto n = static_cast<std::uint64_t>(i) + 1;
+  while (!std::has_single_bit(n + 1)) n -= std::bit_floor(n) - 1;
+  return static_cast<std::int64_t>((n + 1) / 2);
 }
 
 /// Attempt number `round` tries the largest items first, by length, area, size, or by how full it gets where

@@ -80,6 +80,7 @@ class Cutter {
 
   void close() {
     std::vector<Interval> blocked;
+    blocked.reserve(obstacles_.size());
     for (const std::size_t subject : obstacles_)
       blocked.push_back(puzzle_.obstacles[subject - puzzle_.items.size()].bytes);
     sections_.sections.push_back({above_, joined(std::move(blocked))});
