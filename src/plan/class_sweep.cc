@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 /// An item of an earlier class in its place.
 struct Fixed {
   Lifespan life;
-  Block block;
+  Extent block;
 };
 
 Lifespan oriented(const Lifespan& life, bool mirrored) {
@@ -107,12 +108,12 @@ class View {
  private:
   struct Unborn {
     Time birth = 0;
-    Block block;
+    Extent block;
   };
 
   struct Living {
     Time death = 0;
-    Block block;
+    Extent block;
   };
 
   void enter(const Fixed& placed) {
@@ -222,7 +223,7 @@ class Sweeper {
 
   /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one
   /// round earlier and later too.
-  void add(const Item& item, const Lifespan& life, const Block& block) {
+  void add(const Item& item, const Lifespan& life, const Extent& block) {
     const Time gap = instance_.lane_gap;
     const Lifespan cycle = oriented(instance_.cycle);
     const bool repeats = instance_.cycle.contains(item.life.lower);
@@ -262,6 +263,52 @@ Classes duration_classes(const Instance& instance, double base, Time tail) {
     longest = std::max(longest, level);
   }
   for (int& index : classes) index = longest - index;
+  return classes;
+}
+
+Classes gap_classes(const Instance& instance, std::size_t cuts) {
+  // Bins of a sixteenth of an octave; below 8 all is one, as small whole numbers lie far apart.
+  constexpr Time kShortest = 8;
+  constexpr double kBins = 16;
+  const auto bin_of = [=](const Item& item) {
+    return static_cast<std::size_t>(
+        kBins * std::log2(static_cast<double>(std::max(item.life.length(), kShortest)) / kShortest));
+  };
+  std::vector<std::size_t> bins;
+  bins.reserve(instance.items.size());
+  for (const Item& item : instance.items) bins.push_back(bin_of(item));
+  std::vector<bool> used(bins.empty() ? 0 : *std::max_element(bins.begin(), bins.end()) + 1, false);
+  for (const std::size_t bin : bins) used[bin] = true;
+
+  std::vector<std::pair<std::size_t, std::size_t>> gaps;  // width, the bin above
+  std::size_t last = 0;
+  for (std::size_t bin = 0; bin < used.size(); ++bin) {
+    if (!used[bin]) continue;
+    if (bin > last) gaps.emplace_back(bin - last, bin);
+    last = bin;
+  }
+  std::sort(gaps.begin(), gaps.end(), std::greater<>());
+  gaps.resize(std::min(gaps.size(), cuts));
+  std::vector<int> class_of(used.size(), 0);
+  for (std::size_t bin = 0; bin < used.size(); ++bin) {
+    for (const auto& [_, above] : gaps) class_of[bin] += bin < above ? 1 : 0;
+  }
+  Classes classes;
+  classes.reserve(bins.size());
+  for (const std::size_t bin : bins) classes.push_back(class_of[bin]);
+  return classes;
+}
+
+Classes size_classes(const Instance& instance, double base) {
+  const double scale = 1 / std::log(base);
+  Classes classes;
+  classes.reserve(instance.items.size());
+  int largest = 0;
+  for (const Item& item : instance.items) {
+    classes.push_back(static_cast<int>(std::log(static_cast<double>(item.size)) * scale));
+    largest = std::max(largest, classes.back());
+  }
+  for (int& index : classes) index = largest - index;
   return classes;
 }
 

@@ -20,7 +20,7 @@ class GapSearch {
   GapSearch(Bytes size, Fit fit) : size_(size), fit_(fit) {}
 
   /// Shows one block; true when no later block can change the answer.
-  bool show(const Block& block) {
+  bool show(const Extent& block) {
     const Bytes gap = block.offset - top_;
     if (gap >= size_ && gap < best_gap_) {
       best_ = top_;

@@ -22,7 +22,7 @@ struct Part {
 };
 
 /// Items that are moved as one.
-struct Bundle {
+struct Block {
   Bytes height = 0;
   Lifespan life;
   std::vector<Part> parts;
@@ -33,13 +33,13 @@ double product(Bytes size, const Lifespan& life) {
 }
 
 /// The share of the block's time-memory product that its items fill.
-double usage_of(const Bundle& block, const std::vector<Item>& items) {
+double usage_of(const Block& block, const std::vector<Item>& items) {
   double used = 0;
   for (const Part& part : block.parts) used += product(items[part.id].size, items[part.id].life);
   return used / product(block.height, block.life);
 }
 
-void stack(Bundle& block, ItemId id, const Item& item) {
+void stack(Block& block, ItemId id, const Item& item) {
   const bool first = block.parts.empty();
   block.life = first ? item.life
                      : Lifespan{std::min(block.life.lower, item.life.lower),
@@ -49,8 +49,8 @@ void stack(Bundle& block, ItemId id, const Item& item) {
 }
 
 /// One block per HomoPhase group that is dense enough, one per item for the rest.
-std::vector<Bundle> form_blocks(const std::vector<Item>& items, std::vector<Bundle>& groups) {
-  std::map<int, Bundle> by_group;
+std::vector<Block> form_blocks(const std::vector<Item>& items, std::vector<Block>& groups) {
+  std::map<int, Block> by_group;
   for (ItemId id = 0; id < items.size(); ++id) {
     if (items[id].group >= 0) stack(by_group[items[id].group], id, items[id]);
   }
@@ -60,7 +60,7 @@ std::vector<Bundle> form_blocks(const std::vector<Item>& items, std::vector<Bund
     for (const Part& part : block.parts) grouped[part.id] = true;
     groups.push_back(std::move(block));
   }
-  std::vector<Bundle> singles;
+  std::vector<Block> singles;
   for (ItemId id = 0; id < items.size(); ++id) {
     if (grouped[id]) continue;
     stack(singles.emplace_back(), id, items[id]);
@@ -75,7 +75,7 @@ bool partly_overlap(const Lifespan& a, const Lifespan& b) {
 
 /// Both groups in one block: the base stacked as a staircase that leans away from the other group, the
 /// other's items let down onto it.
-Bundle fuse(const Bundle& base, const Bundle& other, const std::vector<Item>& items) {
+Block fuse(const Block& base, const Block& other, const std::vector<Item>& items) {
   const bool base_first = base.life.lower < other.life.lower;
   std::vector<ItemId> base_ids;
   base_ids.reserve(base.parts.size());
@@ -97,7 +97,7 @@ Bundle fuse(const Bundle& base, const Bundle& other, const std::vector<Item>& it
   for (const ItemId id : base_ids) pair.items.push_back(items[id]);
   const std::optional<Placement> placement = place_in_order(pair, order, Fit::kFirst, Budget());
 
-  Bundle fused;
+  Block fused;
   fused.life = {std::min(base.life.lower, other.life.lower), std::max(base.life.upper, other.life.upper)};
   for (const ItemId local : order) {
     fused.parts.push_back({base_ids[local], (*placement)[local]});
@@ -107,18 +107,17 @@ Bundle fuse(const Bundle& base, const Bundle& other, const std::vector<Item>& it
 }
 
 /// Fuses pairs of groups, the highest first, as long as that pays; a group is fused once.
-bool fuse_groups(std::vector<Bundle>& groups, const std::vector<Item>& items, const Budget& budget) {
-  std::sort(groups.begin(), groups.end(),
-            [](const Bundle& a, const Bundle& b) { return a.height > b.height; });
+bool fuse_groups(std::vector<Block>& groups, const std::vector<Item>& items, const Budget& budget) {
+  std::sort(groups.begin(), groups.end(), [](const Block& a, const Block& b) { return a.height > b.height; });
   std::vector<double> usage;
   usage.reserve(groups.size());
-  for (const Bundle& group : groups) usage.push_back(usage_of(group, items));
+  for (const Block& group : groups) usage.push_back(usage_of(group, items));
   std::vector<bool> gone(groups.size(), false);
   for (std::size_t base = 0; base < groups.size(); ++base) {
     for (std::size_t other = base + 1; other < groups.size() && !gone[base]; ++other) {
       if (gone[other] || !partly_overlap(groups[base].life, groups[other].life)) continue;
       if (budget.over()) return false;
-      Bundle fused = fuse(groups[base], groups[other], items);
+      Block fused = fuse(groups[base], groups[other], items);
       const double fused_usage = usage_of(fused, items);
       if (fused_usage * fused_usage <= usage[base] * usage[other]) continue;
       groups[base] = std::move(fused);
@@ -126,7 +125,7 @@ bool fuse_groups(std::vector<Bundle>& groups, const std::vector<Item>& items, co
       break;
     }
   }
-  std::vector<Bundle> kept;
+  std::vector<Block> kept;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!gone[i]) kept.push_back(std::move(groups[i]));
   }
@@ -168,14 +167,14 @@ class Layer {
 };
 
 /// Colours the blocks (of any heights, the highest first) into layers.
-std::optional<Placement> form_layers(std::vector<Bundle> blocks, std::size_t items, const Budget& budget) {
-  std::sort(blocks.begin(), blocks.end(), [](const Bundle& a, const Bundle& b) {
+std::optional<Placement> form_layers(std::vector<Block> blocks, std::size_t items, const Budget& budget) {
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
     return a.height != b.height ? a.height > b.height : a.life.lower < b.life.lower;
   });
   Placement placement(items, 0);
   std::vector<Layer> layers;
   Bytes end = 0;
-  for (const Bundle& block : blocks) {
+  for (const Block& block : blocks) {
     if (budget.over()) return std::nullopt;
     Layer* home = nullptr;
     Bytes top = 0;
@@ -199,8 +198,8 @@ std::optional<Placement> form_layers(std::vector<Bundle> blocks, std::size_t ite
 }  // namespace
 
 std::optional<Placement> homophase(const Instance& instance, const Budget& budget) {
-  std::vector<Bundle> groups;
-  std::vector<Bundle> blocks = form_blocks(instance.items, groups);
+  std::vector<Block> groups;
+  std::vector<Block> blocks = form_blocks(instance.items, groups);
   if (!fuse_groups(groups, instance.items, budget)) return std::nullopt;
   std::move(groups.begin(), groups.end(), std::back_inserter(blocks));
   const std::optional<Placement> layered = form_layers(std::move(blocks), instance.items.size(), budget);

@@ -24,7 +24,7 @@ void LiveBlocks::clear() {
   summaries_.clear();
 }
 
-void LiveBlocks::insert(const Block& block) {
+void LiveBlocks::insert(const Extent& block) {
   if (chunks_.empty()) split(0);
   std::size_t c = chunk_for(block.offset);
   if (pool_[chunks_[c]].count == kChunk) {
@@ -32,10 +32,10 @@ void LiveBlocks::insert(const Block& block) {
     if (firsts_[c + 1] <= block.offset) ++c;
   }
   Chunk& chunk = pool_[chunks_[c]];
-  Block* const begin = chunk.blocks.data();
-  Block* const end = begin + chunk.count;
-  Block* const at =
-      std::upper_bound(begin, end, block, [](const Block& a, const Block& b) { return a.offset < b.offset; });
+  Extent* const begin = chunk.blocks.data();
+  Extent* const end = begin + chunk.count;
+  Extent* const at = std::upper_bound(begin, end, block,
+                                      [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   const bool splits_largest = at != end && at->offset - end_below(c, at) >= summaries_[c].gap;
   std::copy_backward(at, end, end + 1);
   *at = block;
@@ -43,14 +43,14 @@ void LiveBlocks::insert(const Block& block) {
   if (splits_largest || at == begin || at == end || block.end > summaries_[c].end) refresh(c);
 }
 
-void LiveBlocks::erase(const Block& block) {
+void LiveBlocks::erase(const Extent& block) {
   // Blocks of one offset may lie in several chunks; chunk_for() finds the last.
   for (std::size_t c = chunk_for(block.offset);; --c) {
     Chunk& chunk = pool_[chunks_[c]];
-    Block* const begin = chunk.blocks.data();
-    Block* const end = begin + chunk.count;
-    Block* at = std::lower_bound(begin, end, block,
-                                 [](const Block& a, const Block& b) { return a.offset < b.offset; });
+    Extent* const begin = chunk.blocks.data();
+    Extent* const end = begin + chunk.count;
+    Extent* at = std::lower_bound(begin, end, block,
+                                  [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
     while (at != end && at->offset == block.offset && at->end != block.end) ++at;
     if (at == end || at->offset != block.offset) continue;
     std::copy(at + 1, end, at);
@@ -65,7 +65,7 @@ void LiveBlocks::erase(const Block& block) {
 }
 
 /// The end of the block below `at`, which is in chunk c or at its end.
-Bytes LiveBlocks::end_below(std::size_t c, const Block* at) const {
+Bytes LiveBlocks::end_below(std::size_t c, const Extent* at) const {
   if (at != pool_[chunks_[c]].blocks.data()) return (at - 1)->end;
   return c == 0 ? 0 : summaries_[c - 1].end;
 }
@@ -120,7 +120,7 @@ void LiveBlocks::summarize(std::size_t c) {
   Bytes gap = 0;
   Bytes end = 0;
   for (std::size_t i = 0; i < chunk.count; ++i) {
-    const Block& block = chunk.blocks[i];
+    const Extent& block = chunk.blocks[i];
     gap = std::max(gap, block.offset - top);
     top = std::max(top, block.end);
     end = std::max(end, block.end);

@@ -12,7 +12,7 @@
 namespace stweaver {
 
 /// A stretch of addresses that is taken: [offset, end).
-struct Block {
+struct Extent {
   Bytes offset = 0;
   Bytes end = 0;
 };
@@ -22,9 +22,9 @@ struct Block {
 class LiveBlocks {
  public:
   void clear();
-  void insert(const Block& block);
+  void insert(const Extent& block);
   /// Wants a block that is there.
-  void erase(const Block& block);
+  void erase(const Extent& block);
 
   /// Calls `visit(lower, upper)` for every gap of at least `size` bytes, from the bottom up, until it returns
   /// true. Returns the end of all blocks, above which everything is free; of no use after a stop.
@@ -38,7 +38,7 @@ class LiveBlocks {
       }
       const Chunk& chunk = pool_[chunks_[c]];
       for (std::size_t i = 0; i < chunk.count; ++i) {
-        const Block& block = chunk.blocks[i];
+        const Extent& block = chunk.blocks[i];
         if (block.offset - top >= size && visit(top, block.offset)) return top;
         top = std::max(top, block.end);
       }
@@ -50,7 +50,7 @@ class LiveBlocks {
   static constexpr std::size_t kChunk = 64;
 
   struct Chunk {
-    std::array<Block, kChunk> blocks;
+    std::array<Extent, kChunk> blocks;
     std::size_t count = 0;
   };
 
@@ -61,7 +61,7 @@ class LiveBlocks {
   };
 
   [[nodiscard]] std::size_t chunk_for(Bytes offset) const;
-  [[nodiscard]] Bytes end_below(std::size_t c, const Block* at) const;
+  [[nodiscard]] Bytes end_below(std::size_t c, const Extent* at) const;
   void split(std::size_t c);
   void refresh(std::size_t c);
   void summarize(std::size_t c);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "plan/instance.h"
@@ -17,9 +18,10 @@ using Clock = std::chrono::steady_clock;
 struct Budget {
   Bytes peak = std::numeric_limits<Bytes>::max();  ///< a placement that reaches this is of no use
   Clock::time_point deadline = Clock::time_point::max();
+  std::stop_token stop = {};  ///< somebody else no longer needs the answer
 
   [[nodiscard]] bool exceeded_by(Bytes top) const { return top >= peak; }
-  [[nodiscard]] bool over() const { return Clock::now() >= deadline; }
+  [[nodiscard]] bool over() const { return stop.stop_requested() || Clock::now() >= deadline; }
 };
 
 }  // namespace stweaver

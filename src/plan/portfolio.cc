@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -20,28 +21,59 @@
 namespace stweaver {
 namespace {
 
-/// When the one-shot constructors join: the quick ones at once, those that are costly on large instances
-/// later.
-constexpr int kQuickRound = 0;
+// Work is counted in placements of one item, so that what a large instance gets does not depend on the
+// machine.
+
+/// Members join as long as one step of all that have joined places no more items than this (but two each
+/// round): most large instances are solved by the first few.
+constexpr std::size_t kRoundWork = 1'000'000;
+/// The portfolio has no more to give after so much work without a better placement.
+constexpr std::size_t kPatienceWork = 6'000'000;
+/// The constructors that look at every pair of items that meet join after this many rounds, if at all.
 constexpr int kCostlyRound = 12;
+constexpr std::size_t kCostlyPairs = 30'000'000;
 /// A member that has not improved itself for so many rounds is done.
 constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
 constexpr int kFirstCut = 32;
 
-Member wheel(const Instance& instance, const std::shared_ptr<const BirthOrder>& order,
-             const std::string& name, double base, const Sweep& sweep, Bytes bound) {
-  const auto state =
-      std::make_shared<SqueakyWheel>(instance, order, duration_classes(instance, base, 1), sweep, bound);
+/// What the sweeps of one instance share.
+struct Orders {
+  std::shared_ptr<const BirthOrder> forward;
+  std::shared_ptr<const BirthOrder> mirrored;
+};
+
+Member wheel(const Instance& instance, const Orders& orders, const std::string& name, Classes classes,
+             const Sweep& sweep, Bytes bound) {
+  const auto& order = sweep.mirrored ? orders.mirrored : orders.forward;
+  const auto state = std::make_shared<SqueakyWheel>(instance, order, std::move(classes), sweep, bound);
   return {name, 0, [state](const Budget& budget) { return state->step(budget); }};
 }
 
 /// A member that has one placement to give.
-Member one_shot(const std::string& name, int first_round,
-                std::function<std::optional<Placement>(const Budget&)> pack) {
-  return {name, first_round, [pack = std::move(pack), done = false](const Budget& budget) mutable {
+Member one_shot(const std::string& name, std::function<std::optional<Placement>(const Budget&)> pack) {
+  return {name, 0, [pack = std::move(pack), done = false](const Budget& budget) mutable {
             return std::exchange(done, true) ? std::nullopt : pack(budget);
           }};
+}
+
+/// How many pairs of items live at the same time, counted up to `most`.
+std::size_t pairs_that_meet(const Instance& instance, std::size_t most) {
+  std::vector<Time> births;
+  std::vector<Time> deaths;
+  for (const Item& item : instance.items) {
+    births.push_back(item.life.lower);
+    deaths.push_back(item.life.upper);
+  }
+  std::sort(births.begin(), births.end());
+  std::sort(deaths.begin(), deaths.end());
+  std::size_t pairs = 0;
+  std::size_t dead = 0;
+  for (std::size_t born = 0; born < births.size() && pairs < most; ++born) {
+    while (deaths[dead] <= births[born]) ++dead;
+    pairs += born - dead;
+  }
+  return std::min(pairs, most);
 }
 
 /// A member in the race.
@@ -76,16 +108,30 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   if (failure) std::rethrow_exception(failure);
 }
 
-void run_round(const Instance& instance, std::vector<Runner>& runners, int round, int threads,
-               const Budget& budget) {
+std::vector<Runner*> active_in(std::vector<Runner>& runners, int round) {
   std::vector<Runner*> active;
   for (Runner& runner : runners) {
     if (runner.running && runner.member.first_round <= round) active.push_back(&runner);
   }
+  return active;
+}
+
+/// One step of each. Who meets the bound stops all behind it, so that the first of those who meet it is the
+/// same however fast each of them is.
+void run_round(const Instance& instance, const std::vector<Runner*>& active, int threads, Bytes bound,
+               const Budget& budget) {
+  std::vector<std::stop_source> stops(active.size());
   parallel_for(active.size(), threads, [&](std::size_t i) {
     Runner& runner = *active[i];
-    runner.placement = runner.member.step(budget);
-    if (runner.placement) runner.peak = peak_of(instance, *runner.placement);
+    Budget own = budget;
+    own.stop = stops[i].get_token();
+    // Whatever the timeout, there is a placement: the very first step knows no deadline.
+    if (budget.peak == Budget().peak && i == 0) own.deadline = Clock::time_point::max();
+    runner.placement = own.over() ? std::nullopt : runner.member.step(own);
+    if (!runner.placement) return;
+    runner.peak = peak_of(instance, *runner.placement);
+    if (runner.peak > bound) return;
+    for (std::size_t behind = i + 1; behind < active.size(); ++behind) stops[behind].request_stop();
   });
   for (Runner* runner : active) {
     const bool improved = runner->placement && runner->peak < runner->best_peak;
@@ -95,12 +141,8 @@ void run_round(const Instance& instance, std::vector<Runner>& runners, int round
   }
 }
 
-/// Stops the worse half of those that have begun.
-void cut(std::vector<Runner>& runners, int round) {
-  std::vector<Runner*> active;
-  for (Runner& runner : runners) {
-    if (runner.running && runner.member.first_round <= round) active.push_back(&runner);
-  }
+/// Stops the worse half.
+void cut(std::vector<Runner*> active) {
   std::stable_sort(active.begin(), active.end(),
                    [](const Runner* a, const Runner* b) { return a->best_peak < b->best_peak; });
   for (std::size_t i = (active.size() + 1) / 2; i < active.size(); ++i) active[i]->running = false;
@@ -117,32 +159,42 @@ Clock::time_point deadline_after(Clock::time_point start, double seconds) {
 
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound) {
   std::vector<Member> members;
-  const auto forward = std::make_shared<const BirthOrder>(birth_order(instance, false));
-  const auto backward = std::make_shared<const BirthOrder>(birth_order(instance, true));
-  for (const auto& [name, base, fit, mirrored] : {
-           std::tuple("sweep 4 mirrored", 4.0, Fit::kFirst, true),
-           std::tuple("sweep 4", 4.0, Fit::kFirst, false),
-           std::tuple("sweep 8", 8.0, Fit::kFirst, false),
-           std::tuple("sweep 8 mirrored", 8.0, Fit::kFirst, true),
-           std::tuple("sweep 2", 2.0, Fit::kFirst, false),
-           std::tuple("sweep 2 mirrored", 2.0, Fit::kFirst, true),
-           std::tuple("sweep 4 best fit", 4.0, Fit::kBest, false),
-           std::tuple("sweep 16", 16.0, Fit::kFirst, false),
-       }) {
-    members.push_back(
-        wheel(instance, mirrored ? backward : forward, name, base, {fit, mirrored}, lower_bound));
-  }
-  const auto add = [&](const std::string& name, int round, auto pack) {
-    members.push_back(one_shot(name, round, pack));
+  const Orders orders{std::make_shared<const BirthOrder>(birth_order(instance, false)),
+                      std::make_shared<const BirthOrder>(birth_order(instance, true))};
+  const auto add_wheel = [&](const std::string& name, Classes classes, Fit fit, bool mirrored) {
+    members.push_back(wheel(instance, orders, name, std::move(classes), {fit, mirrored}, lower_bound));
   };
-  if (!is_plain(instance)) return members;
-  for (const auto& [name, key] :
-       {std::pair("skyline by area", SkylineKey::kArea), std::pair("skyline by size", SkylineKey::kSize),
-        std::pair("skyline by duration", SkylineKey::kDuration)}) {
-    add(name, kQuickRound,
-        [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
+  const auto add_sweep = [&](const std::string& name, double base, Fit fit, bool mirrored) {
+    add_wheel(name, duration_classes(instance, base, 1), fit, mirrored);
+  };
+  const auto add = [&](const std::string& name, auto pack) { members.push_back(one_shot(name, pack)); };
+  const bool plain = is_plain(instance);
+
+  add_wheel("sweep cut", gap_classes(instance, 1), Fit::kFirst, false);
+  add_wheel("sweep cut mirrored", gap_classes(instance, 1), Fit::kFirst, true);
+  add_sweep("sweep 8 mirrored", 8, Fit::kFirst, true);
+  if (plain) {
+    for (const auto& [name, key] :
+         {std::pair("skyline by size", SkylineKey::kSize), std::pair("skyline by area", SkylineKey::kArea),
+          std::pair("skyline by duration", SkylineKey::kDuration)}) {
+      add(name, [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
+    }
   }
-  add("homophase", kCostlyRound, [&instance](const Budget& budget) { return homophase(instance, budget); });
+  add_sweep("sweep 4 mirrored", 4, Fit::kFirst, true);
+  add_sweep("sweep 4", 4, Fit::kFirst, false);
+  add_sweep("sweep 8", 8, Fit::kFirst, false);
+  add_sweep("sweep 4 best fit", 4, Fit::kBest, false);
+  add_sweep("sweep 2", 2, Fit::kFirst, false);
+  add_sweep("sweep 2 mirrored", 2, Fit::kFirst, true);
+  add_sweep("sweep 16", 16, Fit::kFirst, false);
+  add_sweep("sweep 8 mirrored best fit", 8, Fit::kBest, true);
+  const std::size_t per_round =
+      std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
+  for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
+
+  if (!plain || pairs_that_meet(instance, kCostlyPairs) == kCostlyPairs) return members;
+  const std::size_t quick = members.size();
+  add("homophase", [&instance](const Budget& budget) { return homophase(instance, budget); });
   for (const auto& [name, order, fit] : {
            std::tuple("best fit by size", Order::kSize, Fit::kBest),
            std::tuple("best fit by area", Order::kArea, Fit::kBest),
@@ -150,10 +202,11 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
            std::tuple("best fit by breadth", Order::kBreadth, Fit::kBest),
            std::tuple("first fit by size", Order::kSize, Fit::kFirst),
        }) {
-    add(name, kCostlyRound, [&instance, order = order, fit = fit](const Budget& budget) {
+    add(name, [&instance, order = order, fit = fit](const Budget& budget) {
       return best_fit(instance, order, fit, budget);
     });
   }
+  for (std::size_t i = quick; i < members.size(); ++i) members[i].first_round = kCostlyRound;
   return members;
 }
 
@@ -164,32 +217,32 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   result.threads = options.threads > 0 ? options.threads : hardware;
   result.lower_bound = lower_bound_of(instance);
 
-  // Whatever the timeout, there is a placement: one plain sweep without a deadline.
-  result.winner = "sweep";
-  result.placement = *class_sweep(instance, duration_classes(instance, 4, 1), {}, Budget());
-  result.peak = peak_of(instance, result.placement);
-
   std::vector<Runner> runners;
   for (Member& member : portfolio_members(instance, result.lower_bound))
     runners.emplace_back().member = std::move(member);
-  const auto running = [](const Runner& runner) { return runner.running; };
-  Budget budget{result.peak, deadline_after(start, options.timeout)};
+  Budget budget{.deadline = deadline_after(start, options.timeout)};
+  result.peak = budget.peak;
   int next_cut = kFirstCut;
-  for (int round = 0; result.peak > result.lower_bound && !budget.over() &&
-                      std::any_of(runners.begin(), runners.end(), running);
-       ++round) {
+  std::size_t stale = 0;  // work since the last improvement
+  for (int round = 0; stale < kPatienceWork; ++round) {
     if (round == next_cut) {
-      cut(runners, round);
+      cut(active_in(runners, round));
       next_cut *= 2;
     }
-    run_round(instance, runners, round, result.threads, budget);
-    for (Runner& runner : runners) {
-      if (!runner.placement || runner.peak >= result.peak) continue;
-      result.peak = runner.peak;
-      result.winner = runner.member.name;
-      result.placement = *std::exchange(runner.placement, std::nullopt);
+    const std::vector<Runner*> active = active_in(runners, round);
+    const bool more = std::any_of(runners.begin(), runners.end(), [](const Runner& r) { return r.running; });
+    if (!more) break;
+    run_round(instance, active, result.threads, result.lower_bound, budget);
+    stale += active.size() * std::max<std::size_t>(1, instance.items.size());
+    for (Runner* runner : active) {
+      if (!runner->placement || runner->peak >= result.peak) continue;
+      result.peak = runner->peak;
+      result.winner = runner->member.name;
+      result.placement = *std::exchange(runner->placement, std::nullopt);
+      stale = 0;
     }
     budget.peak = result.peak;
+    if (result.peak <= result.lower_bound || budget.over()) break;
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;

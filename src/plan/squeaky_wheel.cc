@@ -36,7 +36,7 @@ std::optional<Placement> SqueakyWheel::step(const Budget& budget) {
   if (exhausted_) return std::nullopt;
   // The peak is no limit here: the whole placement is needed to see what sticks out.
   std::optional<Placement> placement =
-      class_sweep(instance_, *order_, classes_, options_, {.deadline = budget.deadline});
+      class_sweep(instance_, *order_, classes_, options_, {.deadline = budget.deadline, .stop = budget.stop});
   exhausted_ = !placement || !promote(instance_, *placement, bound_, classes_);
   return placement;
 }
