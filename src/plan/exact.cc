@@ -83,20 +83,12 @@ struct Board {
 
   const Puzzle& puzzle;
   Sections sections;
+  std::size_t pieces = 0;                          ///< items, and again those with an echo
   std::vector<Bytes> ceilings;                     ///< by item: no item ends above it
   std::vector<Bytes> slack;                        ///< by section: bytes that may be lost
   std::vector<Bytes> load;                         ///< by section
   std::vector<std::vector<Interval>> blocked_for;  ///< by item: what it cannot use
 };
-
-std::vector<Interval> union_of(const Sections& sections, const Interval& span) {
-  std::vector<Interval> all;
-  for (auto s = static_cast<std::size_t>(span.lower); s < static_cast<std::size_t>(span.upper); ++s) {
-    const std::vector<Interval>& blocked = sections.sections[s].blocked;
-    all.insert(all.end(), blocked.begin(), blocked.end());
-  }
-  return joined(std::move(all));
-}
 
 Board::Board(const Puzzle& of, Bytes capacity) : puzzle(of), sections(sections_of(of)) {
   load.resize(sections.count());
@@ -105,13 +97,17 @@ Board::Board(const Puzzle& of, Bytes capacity) : puzzle(of), sections(sections_o
     slack.push_back(below - blocked(s, 0, below));
   }
   for (ItemId id = 0; id < puzzle.items.size(); ++id) {
-    const Interval& span = sections.spans[id];
-    ceilings.push_back(capacity - puzzle.items[id].above);
-    blocked_for.push_back(union_of(sections, span));
-    for (auto s = static_cast<std::size_t>(span.lower); s < static_cast<std::size_t>(span.upper); ++s) {
-      slack[s] -= puzzle.items[id].size;
-      load[s] += puzzle.items[id].size;
+    std::vector<Interval> met;
+    for (const Interval& span : {sections.spans[id], sections.echoes[id]}) {
+      if (!span.empty()) ++pieces;
+      for (auto s = static_cast<std::size_t>(span.lower); s < static_cast<std::size_t>(span.upper); ++s) {
+        slack[s] -= puzzle.items[id].size;
+        load[s] += puzzle.items[id].size;
+        met.insert(met.end(), sections.sections[s].blocked.begin(), sections.sections[s].blocked.end());
+      }
     }
+    ceilings.push_back(capacity - puzzle.items[id].above);
+    blocked_for.push_back(joined(std::move(met)));
   }
 }
 
@@ -140,11 +136,13 @@ Bytes Board::fit(ItemId id, Bytes from) const {
   return from + size <= ceilings[id] ? from : kNever;
 }
 
-/// An item as one attempt sees it.
+/// An item as one attempt sees it. One with an echo is two pieces, twins, that have to lie at the same
+/// offset: once one of them has its place, the other is *fixed*.
 struct Piece {
   Bytes size = 0;
   std::size_t lower = 0, upper = 0;  ///< sections
   ItemId id = 0;
+  Rank twin = kNone;
 };
 
 /// How an attempt goes about it.
@@ -167,7 +165,7 @@ class Attempt {
   }
 
   [[nodiscard]] Placement placement() const {
-    Placement placement(pieces_.size());
+    Placement placement(board_.puzzle.items.size());
     for (Rank u = 0; u < pieces_.size(); ++u) placement[pieces_[u].id] = lows_[u];
     return placement;
   }
@@ -191,7 +189,12 @@ class Attempt {
   };
 
   [[nodiscard]] std::span<const Word> cover(std::size_t s) const { return {&covers_[s * words_], words_}; }
-  [[nodiscard]] bool waits(Rank u) const { return (waiting_[u / kWordBits] >> (u % kWordBits) & 1U) != 0; }
+  static bool has(const std::vector<Word>& set, Rank u) {
+    return (set[u / kWordBits] >> (u % kWordBits) & 1U) != 0;
+  }
+  static void insert(std::vector<Word>& set, Rank u) { set[u / kWordBits] |= Word{1} << (u % kWordBits); }
+  static void erase(std::vector<Word>& set, Rank u) { set[u / kWordBits] &= ~(Word{1} << (u % kWordBits)); }
+  [[nodiscard]] bool waits(Rank u) const { return has(waiting_, u); }
 
   /// Calls visit(item) for each item of `set` that waits for its place, in order, until visit says false.
   template <typename Visit>
@@ -204,8 +207,11 @@ class Attempt {
     }
   }
 
+  void add(const Piece& piece);
   bool begin();
   bool place(Rank u);
+  bool fix(Rank u);
+  [[nodiscard]] Bytes fit(Rank u, Bytes from) const;
   bool lift(std::size_t s, Bytes to);
   bool push(Rank u, Bytes to);
   void set_witness(std::uint32_t s, Rank u);
@@ -235,6 +241,8 @@ class Attempt {
   // The pieces.
   std::size_t words_;
   std::vector<Piece> pieces_;
+  std::vector<Word> fixed_;                ///< those whose twin has its place
+  int pairs_ = 0;                          ///< of twins that both wait and are not fixed
   std::vector<Word> waiting_;              ///< set of items
   std::vector<Bytes> lows_;                ///< by item: it lies no lower; once placed, its offset
   std::vector<Word> covers_;               ///< by section: the items that live there
@@ -268,11 +276,12 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
       limit_(nodes),
       budget_(budget),
       by_failures_(strategy.by_failures),
-      words_((strategy.order.size() + kWordBits - 1) / kWordBits),
+      words_((board.pieces + kWordBits - 1) / kWordBits),
+      fixed_(words_),
       waiting_(words_),
-      lows_(strategy.order.size()),
+      lows_(board.pieces),
       covers_(board.sections.count() * words_),
-      meets_(strategy.order.size() * words_),
+      meets_(board.pieces * words_),
       begins_(board.sections.count()),
       floors_(board.sections.count()),
       slack_(board.slack),
@@ -280,7 +289,7 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
       bridges_(board.sections.count()),
       weights_(board.sections.count(), 1),
       witness_(board.sections.count(), kNone),
-      witnessed_(strategy.order.size(), kNone),
+      witnessed_(board.pieces, kNone),
       next_(board.sections.count(), kNone),
       previous_(board.sections.count(), kNone),
       is_touched_(board.sections.count()),
@@ -290,24 +299,37 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
       least_from_(board.sections.count() + 1) {
   for (const ItemId id : strategy.order) {
     const Interval& span = board.sections.spans[id];
-    pieces_.push_back({board.puzzle.items[id].size, static_cast<std::size_t>(span.lower),
-                       static_cast<std::size_t>(span.upper), id});
-  }
-  for (Rank u = 0; u < pieces_.size(); ++u) {
-    const Piece& piece = pieces_[u];
-    const Word bit = Word{1} << (u % kWordBits);
-    waiting_[u / kWordBits] |= bit;
-    begins_[piece.lower].push_back(u);
-    for (std::size_t s = piece.lower; s < piece.upper; ++s) {
-      covers_[s * words_ + u / kWordBits] |= bit;
-      ++waits_[s];
-      if (s + 1 < piece.upper) ++bridges_[s];
+    const Interval& echo = board.sections.echoes[id];
+    const auto u = static_cast<Rank>(pieces_.size());
+    Piece piece{board.puzzle.items[id].size, static_cast<std::size_t>(span.lower),
+                static_cast<std::size_t>(span.upper), id};
+    if (!echo.empty()) {
+      piece.twin = u + 1;
+      ++pairs_;
     }
+    add(piece);
+    if (echo.empty()) continue;
+    piece.lower = static_cast<std::size_t>(echo.lower);
+    piece.upper = static_cast<std::size_t>(echo.upper);
+    piece.twin = u;
+    add(piece);
   }
   for (Rank u = 0; u < pieces_.size(); ++u) {
     for (std::size_t s = pieces_[u].lower; s < pieces_[u].upper; ++s) {
       for (std::size_t w = 0; w < words_; ++w) meets_[u * words_ + w] |= covers_[s * words_ + w];
     }
+  }
+}
+
+void Attempt::add(const Piece& piece) {
+  const auto u = static_cast<Rank>(pieces_.size());
+  pieces_.push_back(piece);
+  insert(waiting_, u);
+  begins_[piece.lower].push_back(u);
+  for (std::size_t s = piece.lower; s < piece.upper; ++s) {
+    covers_[s * words_ + u / kWordBits] |= Word{1} << (u % kWordBits);
+    ++waits_[s];
+    if (s + 1 < piece.upper) ++bridges_[s];
   }
 }
 
@@ -320,13 +342,49 @@ bool Attempt::begin() {
   return propagate();
 }
 
+/// The lowest offset from `from` upwards at which a piece meets neither obstacles nor fixed pieces; kNever if
+/// there is none below its ceiling.
+Bytes Attempt::fit(Rank u, Bytes from) const {
+  const Piece& piece = pieces_[u];
+  Bytes low = board_.fit(piece.id, from);
+  for (bool meets = true; std::exchange(meets, false) && low != kNever;) {
+    for (std::size_t w = 0; w < words_ && low != kNever; ++w) {
+      for (Word bits = meets_[u * words_ + w] & fixed_[w]; bits != 0 && low != kNever; bits &= bits - 1) {
+        const Rank f = static_cast<Rank>(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)));
+        const Bytes top = lows_[f] + pieces_[f].size;
+        if (f == u || low >= top || low + piece.size <= lows_[f]) continue;
+        low = board_.fit(piece.id, top);
+        meets = true;
+      }
+    }
+  }
+  return low;
+}
+
+/// Says that a piece that waits lies no lower than `to`.
 bool Attempt::push(Rank u, Bytes to) {
-  const Bytes low = board_.fit(pieces_[u].id, to);
+  if (has(fixed_, u)) return to <= lows_[u];
+  const Bytes low = fit(u, to);
   if (low == kNever) return false;
   trail_.push_back({Change::kLow, u, lows_[u], 0});
   lows_[u] = low;
   for (std::uint32_t s = witnessed_[u]; s != kNone; s = next_[s]) touch(s);
-  return true;
+  const Rank twin = pieces_[u].twin;
+  return twin == kNone || lows_[twin] >= low || push(twin, low);
+}
+
+/// The twin of a piece was placed: nobody who waits may lie where it will.
+bool Attempt::fix(Rank u) {
+  insert(fixed_, u);
+  --pairs_;
+  const Bytes offset = lows_[u];
+  const Bytes top = offset + pieces_[u].size;
+  bool possible = true;
+  each_waiting({&meets_[u * words_], words_}, [&](Rank v) {
+    if (v != u && lows_[v] < top && lows_[v] + pieces_[v].size > offset) possible = push(v, top);
+    return possible;
+  });
+  return possible;
 }
 
 void Attempt::set_witness(std::uint32_t s, Rank u) {
@@ -390,7 +448,8 @@ bool Attempt::place(Rank u) {
   const Piece& piece = pieces_[u];
   const Bytes top = lows_[u] + piece.size;
   trail_.push_back({Change::kPlaced, u, 0, 0});
-  waiting_[u / kWordBits] &= ~(Word{1} << (u % kWordBits));
+  erase(waiting_, u);
+  erase(fixed_, u);
   for (std::size_t s = piece.lower; s < piece.upper; ++s) {
     trail_.push_back({Change::kFloor, static_cast<std::uint32_t>(s), floors_[s], slack_[s]});
     floors_[s] = top;
@@ -403,7 +462,7 @@ bool Attempt::place(Rank u) {
     if (lows_[v] < top) possible = push(v, top);
     return possible;
   });
-  return possible;
+  return possible && (piece.twin == kNone || !waits(piece.twin) || fix(piece.twin));
 }
 
 void Attempt::undo(std::size_t mark) {
@@ -418,7 +477,13 @@ void Attempt::undo(std::size_t mark) {
       set_witness(last.subject, static_cast<Rank>(last.before));
     } else {
       const Piece& piece = pieces_[last.subject];
-      waiting_[last.subject / kWordBits] |= Word{1} << (last.subject % kWordBits);
+      insert(waiting_, last.subject);
+      if (piece.twin != kNone && !waits(piece.twin)) {
+        insert(fixed_, last.subject);
+      } else if (piece.twin != kNone && has(fixed_, piece.twin)) {
+        erase(fixed_, piece.twin);
+        ++pairs_;
+      }
       for (std::size_t s = piece.lower; s < piece.upper; ++s) {
         ++waits_[s];
         if (s + 1 < piece.upper) ++bridges_[s];
@@ -432,6 +497,7 @@ void Attempt::undo(std::size_t mark) {
 /// Places whatever waits in [first, end). Parts that nobody bridges are settled on their own, the small ones
 /// first: they fail sooner.
 bool Attempt::settle(std::size_t first, std::size_t end) {
+  if (pairs_ > 0) return branch(first, end);  // twins connect what no piece bridges
   struct Part {
     int waits = 0;
     std::size_t first = 0, end = 0;
@@ -467,7 +533,10 @@ std::uint64_t Attempt::key_of(std::size_t first, std::size_t end) const {
   for (std::size_t s = first; s < end; ++s) {
     floors += hash_of(hash_of(static_cast<std::uint64_t>(floors_[s])) + s);
     for (const Rank u : begins_[s]) {
-      if (waits(u)) items ^= hash_of(pieces_[u].id);
+      if (!waits(u)) continue;
+      const bool is_echo = pieces_[u].twin < u;
+      const std::uint64_t fixed = has(fixed_, u) ? hash_of(static_cast<std::uint64_t>(lows_[u])) : 0;
+      items ^= hash_of(2 * std::uint64_t{pieces_[u].id} + (is_echo ? 1 : 0) + fixed);
     }
   }
   return std::max<std::uint64_t>(hash_of(floors) ^ items, 1);
@@ -502,8 +571,9 @@ bool Attempt::try_each(const Choice& choice, std::size_t first, std::size_t end)
   const auto is_tried = [&](std::size_t i) {  // its equal was
     const Piece& piece = pieces_[candidates_[i]];
     return std::any_of(&candidates_[begin], &candidates_[i], [&](Rank v) {
-      return pieces_[v].lower == piece.lower && pieces_[v].upper == piece.upper &&
-             pieces_[v].size == piece.size && board_.ceilings[pieces_[v].id] == board_.ceilings[piece.id];
+      return piece.twin == kNone && pieces_[v].twin == kNone && pieces_[v].lower == piece.lower &&
+             pieces_[v].upper == piece.upper && pieces_[v].size == piece.size &&
+             board_.ceilings[pieces_[v].id] == board_.ceilings[piece.id];
     });
   };
   bool done = false;
@@ -523,11 +593,15 @@ bool Attempt::try_each(const Choice& choice, std::size_t first, std::size_t end)
 
 /// Looks for the section with the fewest options. False when some well cannot be filled.
 bool Attempt::look(std::size_t first, std::size_t end, Choice& choice) {
+  const auto height = [&](std::size_t s) {
+    return s < first || s >= end || waits_[s] == 0 ? kNever : floors_[s];
+  };
   for (std::size_t s = first; s < end;) {
     const std::size_t begin = s;
-    while (s < end && floors_[s] == floors_[begin]) ++s;
-    const Bytes left = begin == first ? kNever : floors_[begin - 1];
-    const Bytes right = s == end ? kNever : floors_[s];
+    while (s < end && height(s) == height(begin)) ++s;
+    if (waits_[begin] == 0) continue;
+    const Bytes left = height(begin - 1);  // of nothing before 0: wraps around to what is behind everything
+    const Bytes right = height(s);
     if (left < floors_[begin] || right < floors_[begin]) continue;
     if (!look_into(begin, s, std::min(left, right), choice)) return false;
   }
@@ -542,23 +616,30 @@ bool Attempt::look_into(std::size_t first, std::size_t end, Bytes wall, Choice& 
     inside_sizes_[s] = 0;
     least_before_[s] = least_from_[s] = kNever;
   }
-  Bytes next_top = kNever;  // of an obstacle
+  Bytes next =
+      kNever;  // the first height above the floor on which somebody might lie who rests on nobody here
+  std::optional<Rank> settled;
   for (std::size_t s = first; s < end; ++s) {
-    if (board_.blocks(s)) next_top = std::min(next_top, board_.next_top(s, floor));
+    if (board_.blocks(s)) next = std::min(next, board_.next_top(s, floor));
     for (const Rank u : begins_[s]) {
-      if (!waits(u) || lows_[u] != floor) continue;
       const Piece& piece = pieces_[u];
-      // What spans all that is left of this part of time can as well lie below everything else.
-      if (wall == kNever && piece.lower == first && piece.upper == end && next_top == kNever)
-        choice = {.section = s, .cost = 0, .settled = u};
-      ++inside_[s];
-      --inside_[piece.upper];
+      if (!waits(u) || piece.upper > end || lows_[u] >= wall) continue;
       inside_sizes_[s] += piece.size;
       inside_sizes_[piece.upper] -= piece.size;
+      if (has(fixed_, u)) next = std::min(next, lows_[u] + piece.size);
+      if (lows_[u] > floor) {
+        next = std::min(next, lows_[u]);
+        continue;
+      }
+      // What spans all that is left of this part of time can as well lie below everything else.
+      if (wall == kNever && piece.lower == first && piece.upper == end) settled = u;
+      ++inside_[s];
+      --inside_[piece.upper];
       least_before_[piece.upper] = std::min(least_before_[piece.upper], piece.size);
       least_from_[s] = std::min(least_from_[s], piece.size);
     }
   }
+  if (settled && next == kNever && pairs_ == 0) choice = {.section = first, .cost = 0, .settled = settled};
   for (std::size_t s = first + 1; s <= end; ++s) {
     inside_[s] += inside_[s - 1];
     inside_sizes_[s] += inside_sizes_[s - 1];
@@ -577,7 +658,7 @@ bool Attempt::look_into(std::size_t first, std::size_t end, Bytes wall, Choice& 
     // Whoever lies above the floor here rests on a wall, on an obstacle or on somebody who does not live
     // here.
     const Bytes least = std::min(least_before_[s], least_from_[s + 1]);
-    Bytes raised = std::min({wall, next_top, least == kNever ? kNever : floor + least});
+    Bytes raised = std::min({wall, next, least == kNever ? kNever : floor + least});
     if (raised - floor > slack_[s]) raised = kNever;
     const double options = inside_[s] + (raised != kNever ? 1 : 0);
     const double cost = options / (by_failures_ ? weights_[s] : 1);

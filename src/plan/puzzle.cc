@@ -12,19 +12,24 @@ enum class Kind : std::uint8_t { kDeath, kPersistent, kBirth };  // in this orde
 struct Event {
   Time time = 0;
   Kind kind = Kind::kBirth;
-  std::size_t subject = 0;  ///< an item, or behind all items an obstacle; of kPersistent the request
+  std::size_t subject =
+      0;  ///< an item, then the echo of an item, then an obstacle; of kPersistent the request
 };
 
 std::vector<Event> events_of(const Puzzle& puzzle) {
   std::vector<Event> events;
-  events.reserve(2 * (puzzle.items.size() + puzzle.obstacles.size()) + puzzle.persistent.size());
+  const std::size_t items = puzzle.items.size();
+  events.reserve(2 * (2 * items + puzzle.obstacles.size()) + puzzle.persistent.size());
   const auto add = [&](const Lifespan& life, std::size_t subject) {
+    if (life.empty()) return;
     events.push_back({life.lower, Kind::kBirth, subject});
     events.push_back({life.upper, Kind::kDeath, subject});
   };
-  for (std::size_t i = 0; i < puzzle.items.size(); ++i) add(puzzle.items[i].life, i);
-  for (std::size_t i = 0; i < puzzle.obstacles.size(); ++i)
-    add(puzzle.obstacles[i].life, puzzle.items.size() + i);
+  for (std::size_t i = 0; i < items; ++i) {
+    add(puzzle.items[i].life, i);
+    add(puzzle.items[i].echo, items + i);
+  }
+  for (std::size_t i = 0; i < puzzle.obstacles.size(); ++i) add(puzzle.obstacles[i].life, 2 * items + i);
   for (std::size_t i = 0; i < puzzle.persistent.size(); ++i)
     events.push_back({puzzle.persistent[i].birth, Kind::kPersistent, i});
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
@@ -36,7 +41,10 @@ std::vector<Event> events_of(const Puzzle& puzzle) {
 /// Walks over the events and closes a section at each death that follows a birth.
 class Cutter {
  public:
-  explicit Cutter(const Puzzle& puzzle) : puzzle_(puzzle) { sections_.spans.resize(puzzle.items.size()); }
+  explicit Cutter(const Puzzle& puzzle) : puzzle_(puzzle) {
+    sections_.spans.resize(puzzle.items.size());
+    sections_.echoes.resize(puzzle.items.size());
+  }
 
   Sections cut() {
     for (const Event& event : events_of(puzzle_)) {
@@ -56,12 +64,16 @@ class Cutter {
   }
 
  private:
-  [[nodiscard]] bool is_item(std::size_t subject) const { return subject < puzzle_.items.size(); }
+  [[nodiscard]] bool is_item(std::size_t subject) const { return subject < 2 * puzzle_.items.size(); }
+  [[nodiscard]] Interval& span_of(std::size_t subject) {
+    const std::size_t items = puzzle_.items.size();
+    return subject < items ? sections_.spans[subject] : sections_.echoes[subject - items];
+  }
   [[nodiscard]] std::int64_t now() const { return static_cast<std::int64_t>(sections_.count()); }
 
   void enter(std::size_t subject) {
     if (is_item(subject)) {
-      sections_.spans[subject].lower = now();
+      span_of(subject).lower = now();
       ++items_alive_;
     } else {
       obstacles_.push_back(subject);
@@ -70,7 +82,7 @@ class Cutter {
 
   void leave(std::size_t subject) {
     if (is_item(subject)) {
-      sections_.spans[subject].upper = now();
+      span_of(subject).upper = now();
       --items_alive_;
     } else {
       *std::find(obstacles_.begin(), obstacles_.end(), subject) = obstacles_.back();
@@ -82,7 +94,7 @@ class Cutter {
     std::vector<Interval> blocked;
     blocked.reserve(obstacles_.size());
     for (const std::size_t subject : obstacles_)
-      blocked.push_back(puzzle_.obstacles[subject - puzzle_.items.size()].bytes);
+      blocked.push_back(puzzle_.obstacles[subject - 2 * puzzle_.items.size()].bytes);
     sections_.sections.push_back({above_, joined(std::move(blocked))});
   }
 

@@ -14,7 +14,7 @@ struct Obstacle {
   Interval bytes;
 };
 
-/// Items of one lane without echoes, to be placed around obstacles and below the persistent stack.
+/// Items of one lane, to be placed around obstacles and below the persistent stack.
 struct Puzzle {
   std::vector<Item> items;
   std::vector<Obstacle> obstacles;
@@ -31,7 +31,8 @@ struct Sections {
   };
 
   std::vector<Section> sections;
-  std::vector<Interval> spans;  ///< by item: the sections that it lives in
+  std::vector<Interval> spans;   ///< by item: the sections that it lives in
+  std::vector<Interval> echoes;  ///< by item: those of its echo
 
   [[nodiscard]] std::size_t count() const { return sections.size(); }
 };

@@ -49,7 +49,7 @@ class Search {
                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     result_.lower_bound = lower_bound_of(instance);
     result_.peak = std::numeric_limits<Bytes>::max();
-    if (is_plain(instance) && instance.items.size() <= kExactItems)
+    if (instance.lanes == 1 && instance.items.size() <= kExactItems)
       puzzle_ = {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
   }
 

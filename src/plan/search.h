@@ -38,7 +38,7 @@ struct SearchResult {
   [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
 };
 
-/// 1. Exact search for a moment, if the instance is plain and small enough: many hard ones are easy for it.
+/// 1. Exact search for a moment, if the instance has one lane and is small enough: many hard ones are easy for it.
 /// 2. The portfolio of constructors.
 /// 3. Exact search again, at the bound and half-way between what failed and what was found, with twice the
 /// effort

@@ -40,11 +40,13 @@ bool fits_by_force(const Puzzle& puzzle, Bytes capacity) {
       const Item& item = puzzle.items[i];
       Bytes offset = 0;
       const auto is_taken = [&](const Obstacle& by) {
-        return overlaps(by.life, item.life) && overlaps(by.bytes, {offset, offset + item.size});
+        return (overlaps(by.life, item.life) || (!item.echo.empty() && overlaps(by.life, item.echo))) &&
+               overlaps(by.bytes, {offset, offset + item.size});
       };
       while (std::any_of(taken.begin(), taken.end(), is_taken)) ++offset;
       fits = fits && offset + item.size + item.above <= capacity;
-      taken.push_back({item.life, {offset, offset + item.size}});
+      for (const Lifespan& life : {item.life, item.echo})
+        taken.push_back({life, {offset, offset + item.size}});
     }
     if (fits) return true;
   } while (std::next_permutation(order.begin(), order.end()));
@@ -58,20 +60,18 @@ bool fits(const Puzzle& puzzle, Bytes capacity, int threads = 1) {
   if (result.verdict != Verdict::kFound) return false;
   std::vector<Lifespan> lives;
   std::vector<Bytes> sizes;
-  std::vector<Bytes> offsets = result.placement;
+  std::vector<Bytes> offsets;
   for (std::size_t i = 0; i < puzzle.items.size(); ++i) {
     const Item& item = puzzle.items[i];
-    lives.push_back(item.life);
-    sizes.push_back(item.size);
-    EXPECT_LE(offsets[i] + item.size + item.above, capacity);
-  }
-  for (const Obstacle& obstacle : puzzle.obstacles) {
-    const bool meets = std::any_of(puzzle.items.begin(), puzzle.items.end(),
-                                   [&](const Item& item) { return overlaps(item.life, obstacle.life); });
-    if (!meets) continue;  // obstacles may meet each other
-    for (std::size_t i = 0; i < puzzle.items.size(); ++i) {
-      const Interval bytes = {offsets[i], offsets[i] + sizes[i]};
-      EXPECT_FALSE(overlaps(lives[i], obstacle.life) && overlaps(bytes, obstacle.bytes)) << "item " << i;
+    const Interval bytes = {result.placement[i], result.placement[i] + item.size};
+    EXPECT_LE(bytes.upper + item.above, capacity);
+    for (const Lifespan& life : {item.life, item.echo}) {
+      if (life.empty()) continue;
+      lives.push_back(life);
+      sizes.push_back(item.size);
+      offsets.push_back(bytes.lower);
+      for (const Obstacle& obstacle : puzzle.obstacles)  // which may meet each other
+        EXPECT_FALSE(overlaps(life, obstacle.life) && overlaps(bytes, obstacle.bytes)) << "item " << i;
     }
   }
   EXPECT_TRUE(check_placement(lives, sizes, offsets).empty());
@@ -120,6 +120,22 @@ TEST(Exact, AgreesWithTryingAllOrdersBelowPersistentRequests) {
       instance.persistent.push_back({birth, pick(random, 1, 4)});
     stack_persistent(instance);
     expect_exact(puzzle_of(instance));
+  }
+}
+
+TEST(Exact, AgreesWithTryingAllOrdersOfItemsWithEchoes) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    Puzzle puzzle = puzzle_of(random_items(random, pick(random, 1, 6), 5, 8, 5));
+    for (Item& item : puzzle.items) {
+      if (pick(random, 0, 1) == 0) continue;
+      const Time end = pick(random, -7, item.life.lower);
+      item.echo = {end - pick(random, 1, 4), end};
+    }
+    if (pick(random, 0, 1) == 0)
+      puzzle.obstacles.push_back({{-3, pick(random, -2, 9)}, {1, pick(random, 2, 4)}});
+    expect_exact(puzzle);
   }
 }
 
