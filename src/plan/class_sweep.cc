@@ -299,19 +299,6 @@ Classes gap_classes(const Instance& instance, std::size_t cuts) {
   return classes;
 }
 
-Classes size_classes(const Instance& instance, double base) {
-  const double scale = 1 / std::log(base);
-  Classes classes;
-  classes.reserve(instance.items.size());
-  int largest = 0;
-  for (const Item& item : instance.items) {
-    classes.push_back(static_cast<int>(std::log(static_cast<double>(item.size)) * scale));
-    largest = std::max(largest, classes.back());
-  }
-  for (int& index : classes) index = largest - index;
-  return classes;
-}
-
 BirthOrder birth_order(const Instance& instance, bool mirrored) {
   struct Entry {
     Time birth;

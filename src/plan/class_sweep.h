@@ -30,9 +30,6 @@ Classes duration_classes(const Instance& instance, double base, Time tail);
 /// the longest lifespans first: what a layer keeps for its backward and what lives for a few operations.
 Classes gap_classes(const Instance& instance, std::size_t cuts);
 
-/// Classes by size: floor(log_base(size)), the largest first. base > 1.
-Classes size_classes(const Instance& instance, double base);
-
 /// Places class after class. Within a class one sweep over time keeps the live blocks in address order; items
 /// of earlier classes stand as obstacles, those that will be born within an item's lifespan included. Near
 /// n log n on training traces. Nothing when the budget ran out. `order` is the instance's birth_order() for

@@ -55,7 +55,8 @@ void LiveBlocks::erase(const Extent& block) {
     if (at == end || at->offset != block.offset) continue;
     std::copy(at + 1, end, at);
     --chunk.count;
-    if (at == begin || at + 1 == end || block.end == summaries_[c].end) {
+    const bool was_last = at + 1 == end;  // what lies behind it has moved down
+    if (at == begin || was_last || block.end == summaries_[c].end || block.end > at->offset) {
       refresh(c);
     } else {
       summaries_[c].gap = std::max(summaries_[c].gap, at->offset - end_below(c, at));

@@ -1,6 +1,7 @@
 #include "plan/portfolio.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -37,17 +38,33 @@ constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
 constexpr int kFirstCut = 32;
 
-/// What the sweeps of one instance share.
-struct Orders {
-  std::shared_ptr<const BirthOrder> forward;
-  std::shared_ptr<const BirthOrder> mirrored;
+/// What the sweeps of one instance share, made by the first that asks.
+class Orders {
+ public:
+  explicit Orders(const Instance& instance) : instance_(instance) {}
+
+  std::shared_ptr<const BirthOrder> get(bool mirrored) {
+    std::call_once(once_[mirrored ? 1 : 0], [this, mirrored] {
+      orders_[mirrored ? 1 : 0] = std::make_shared<const BirthOrder>(birth_order(instance_, mirrored));
+    });
+    return orders_[mirrored ? 1 : 0];
+  }
+
+ private:
+  const Instance& instance_;
+  std::array<std::once_flag, 2> once_;
+  std::array<std::shared_ptr<const BirthOrder>, 2> orders_;
 };
 
-Member wheel(const Instance& instance, const Orders& orders, const std::string& name, Classes classes,
-             const Sweep& sweep, Bytes bound) {
-  const auto& order = sweep.mirrored ? orders.mirrored : orders.forward;
-  const auto state = std::make_shared<SqueakyWheel>(instance, order, std::move(classes), sweep, bound);
-  return {name, 0, [state](const Budget& budget) { return state->step(budget); }};
+/// A squeaky wheel, made when its turn comes.
+Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
+             const std::function<Classes(const Instance&)>& classes, const Sweep& sweep, Bytes bound) {
+  const auto state = std::make_shared<std::optional<SqueakyWheel>>();
+  return {name, 0, [=, &instance](const Budget& budget) {
+            if (!*state)
+              state->emplace(instance, orders->get(sweep.mirrored), classes(instance), sweep, bound);
+            return (*state)->step(budget);
+          }};
 }
 
 /// A member that has one placement to give.
@@ -159,19 +176,20 @@ Clock::time_point deadline_after(Clock::time_point start, double seconds) {
 
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound) {
   std::vector<Member> members;
-  const Orders orders{std::make_shared<const BirthOrder>(birth_order(instance, false)),
-                      std::make_shared<const BirthOrder>(birth_order(instance, true))};
-  const auto add_wheel = [&](const std::string& name, Classes classes, Fit fit, bool mirrored) {
-    members.push_back(wheel(instance, orders, name, std::move(classes), {fit, mirrored}, lower_bound));
+  const auto orders = std::make_shared<Orders>(instance);
+  const auto add_wheel = [&](const std::string& name, auto classes, Fit fit, bool mirrored) {
+    members.push_back(wheel(instance, orders, name, classes, {fit, mirrored}, lower_bound));
   };
   const auto add_sweep = [&](const std::string& name, double base, Fit fit, bool mirrored) {
-    add_wheel(name, duration_classes(instance, base, 1), fit, mirrored);
+    add_wheel(
+        name, [base](const Instance& of) { return duration_classes(of, base, 1); }, fit, mirrored);
   };
+  const auto cut_once = [](const Instance& of) { return gap_classes(of, 1); };
   const auto add = [&](const std::string& name, auto pack) { members.push_back(one_shot(name, pack)); };
   const bool plain = is_plain(instance);
 
-  add_wheel("sweep cut", gap_classes(instance, 1), Fit::kFirst, false);
-  add_wheel("sweep cut mirrored", gap_classes(instance, 1), Fit::kFirst, true);
+  add_wheel("sweep cut", cut_once, Fit::kFirst, false);
+  add_wheel("sweep cut mirrored", cut_once, Fit::kFirst, true);
   add_sweep("sweep 8 mirrored", 8, Fit::kFirst, true);
   if (plain) {
     for (const auto& [name, key] :

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -28,12 +29,12 @@ constexpr ColumnName kColumnNames[] = {
 };
 constexpr std::string_view kInclusiveEnd = "end";
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
+void split(std::string_view line, std::vector<std::string_view>& fields) {
+  fields.clear();
   for (;;) {
     const std::size_t comma = line.find(',');
     fields.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return fields;
+    if (comma == std::string_view::npos) return;
     line.remove_prefix(comma + 1);
   }
 }
@@ -48,7 +49,7 @@ class CsvReader {
     std::vector<CsvRow> rows;
     while (next_line()) {
       rows.push_back(read_row());
-      if (!ids_.insert(rows.back().id).second) refuse("the id '", rows.back().id, "' is there already");
+      if (!is_new(rows)) refuse("the id '", rows.back().id, "' is there already");
     }
     return rows;
   }
@@ -57,6 +58,26 @@ class CsvReader {
   template <typename... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     fail(name_, ", line ", line_number_, ": ", parts...);
+  }
+
+  /// Whether the id of the last row is new. Most files number their rows upwards: nothing needs to be looked
+  /// up as long as they do.
+  bool is_new(const std::vector<CsvRow>& rows) {
+    const std::string& id = rows.back().id;
+    if (ids_.empty() && (rows.size() == 1 || numbers_before(rows[rows.size() - 2].id, id))) return true;
+    if (ids_.empty()) {
+      for (const CsvRow& row : std::span(rows).first(rows.size() - 1)) ids_.insert(row.id);
+    }
+    return ids_.insert(id).second;
+  }
+
+  /// Whether both are whole numbers without leading zeros, the first the smaller one.
+  static bool numbers_before(std::string_view a, std::string_view b) {
+    const auto is_number = [](std::string_view id) {
+      return (id.front() != '0' || id.size() == 1) &&
+             std::ranges::all_of(id, [](char c) { return c >= '0' && c <= '9'; });
+    };
+    return is_number(a) && is_number(b) && (a.size() != b.size() ? a.size() < b.size() : a < b);
   }
 
   /// Reads the next line that is not empty into line_; false at the end.
@@ -78,7 +99,8 @@ class CsvReader {
 
   void read_header() {
     std::array<bool, kColumnCount> seen = {};
-    for (const std::string_view field : split(line_)) {
+    split(line_, fields_);
+    for (const std::string_view field : fields_) {
       const auto* const known = std::ranges::find(kColumnNames, field, &ColumnName::name);
       if (known == std::end(kColumnNames)) {
         refuse("the column '", printable(field), "' is unknown: id,lower,upper,size[,offset] are expected");
@@ -96,12 +118,12 @@ class CsvReader {
   }
 
   CsvRow read_row() {
-    const std::vector<std::string_view> fields = split(line_);
-    if (fields.size() != columns_.size()) {
-      refuse("has ", fields.size(), " fields where the first line names ", columns_.size(), " columns");
+    split(line_, fields_);
+    if (fields_.size() != columns_.size()) {
+      refuse("has ", fields_.size(), " fields where the first line names ", columns_.size(), " columns");
     }
     std::array<std::string_view, kColumnCount> values;
-    for (std::size_t i = 0; i < fields.size(); ++i) values[columns_[i]] = fields[i];
+    for (std::size_t i = 0; i < fields_.size(); ++i) values[columns_[i]] = fields_[i];
     CsvRow row;
     row.id = values[kId];
     if (row.id.empty()) refuse("the id is empty");
@@ -150,7 +172,8 @@ class CsvReader {
   bool has_offset_ = false;
   bool inclusive_ = false;
   Bytes total_ = 0;
-  std::unordered_set<std::string> ids_;
+  std::vector<std::string_view> fields_;  // of line_
+  std::unordered_set<std::string> ids_;   // of all rows, once they no longer count upwards
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "plan/class_sweep.h"
 #include "plan/homophase.h"
 #include "plan/instances.h"
+#include "plan/live_blocks.h"
 #include "plan/portfolio.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
@@ -45,6 +46,11 @@ void add_sweeps(std::vector<Constructor>& constructors) {
 std::vector<Constructor> constructors() {
   std::vector<Constructor> all;
   add_sweeps(all);
+  for (const bool mirrored : {false, true}) {
+    all.push_back({text("sweep cut ", mirrored), false, [=](const Instance& instance, const Budget& budget) {
+                     return class_sweep(instance, gap_classes(instance, 1), {Fit::kFirst, mirrored}, budget);
+                   }});
+  }
   for (const Order order : {Order::kSize, Order::kArea, Order::kDuration, Order::kBreadth}) {
     for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
       all.push_back({text("best fit ", static_cast<int>(order), static_cast<int>(fit)), true,
@@ -140,6 +146,53 @@ TEST(GapSearch, UsesTheRoomBelowTheFirstBlock) {
   EXPECT_EQ(gaps.offset(), 0);
 }
 
+/// What LiveBlocks shall say, the simple way.
+std::vector<std::pair<Bytes, Bytes>> gaps_among(std::vector<Extent> blocks, Bytes size, Bytes& top) {
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  std::vector<std::pair<Bytes, Bytes>> gaps;
+  top = 0;
+  for (const Extent& block : blocks) {
+    if (block.offset - top >= size) gaps.emplace_back(top, block.offset);
+    top = std::max(top, block.end);
+  }
+  return gaps;
+}
+
+TEST(LiveBlocks, ShowEveryGapThatIsWideEnough) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const Bytes spread = seed % 2 == 0 ? 4000 : 100'000;  // many blocks overlap, or few
+    LiveBlocks live;
+    std::vector<Extent> blocks;
+    for (int change = 0; change < 3000; ++change) {
+      if (!blocks.empty() && pick(random, 0, 9) < (change < 1500 ? 3 : 6)) {
+        const auto victim = static_cast<std::size_t>(pick(random, 0, static_cast<Bytes>(blocks.size()) - 1));
+        live.erase(blocks[victim]);
+        blocks[victim] = blocks.back();
+        blocks.pop_back();
+      } else {
+        const Bytes offset = pick(random, 0, spread);
+        blocks.push_back({offset, offset + pick(random, 1, 100)});
+        live.insert(blocks.back());
+      }
+      if (change % 7 != 0) continue;
+      const Bytes size = pick(random, 1, 200);
+      Bytes top = 0;
+      const auto expected = gaps_among(blocks, size, top);
+      std::vector<std::pair<Bytes, Bytes>> gaps;
+      const Bytes end = live.for_each_gap(size, [&gaps](Bytes lower, Bytes upper) {
+        gaps.emplace_back(lower, upper);
+        return false;
+      });
+      ASSERT_EQ(gaps, expected) << "seed " << seed << ", change " << change;
+      ASSERT_EQ(end, top);
+    }
+    live.clear();
+    EXPECT_EQ(live.for_each_gap(1, [](Bytes, Bytes) { return true; }), 0);
+  }
+}
+
 TEST(BestFit, FillsTheGapOfItsSizeExactly) {
   Instance instance;
   instance.items = {{.size = 10, .life = {0, 10}},
@@ -157,6 +210,17 @@ TEST(DurationClasses, PutTheLongestFirst) {
   for (const Time length : {1, 3, 4, 15, 16, 100}) instance.items.push_back({.size = 1, .life = {0, length}});
   EXPECT_EQ(duration_classes(instance, 4, 1), (Classes{3, 3, 2, 2, 1, 0}));
   EXPECT_EQ(duration_classes(instance, 4, 15), (Classes{3, 3, 3, 3, 1, 0}));
+}
+
+TEST(GapClasses, CutWhereDurationsLieFarthestApart) {
+  Instance instance;
+  for (const Time length : {1, 2, 9, 10, 1000, 1100, 9000, 20'000})
+    instance.items.push_back({.size = 1, .life = {0, length}});
+  EXPECT_EQ(gap_classes(instance, 0), (Classes{0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(gap_classes(instance, 1), (Classes{1, 1, 1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(gap_classes(instance, 2), (Classes{2, 2, 2, 2, 1, 1, 0, 0}));
+  EXPECT_EQ(gap_classes(instance, 99).front(), 6) << "never more than there are gaps";
+  EXPECT_TRUE(gap_classes(Instance(), 1).empty());
 }
 
 TEST(Skyline, StacksWhatLivesInsideWhatLivesLonger) {

@@ -78,6 +78,17 @@ TEST(Portfolio, LeavesLanesAndEchoesToThoseWhoKnowThem) {
   EXPECT_LT(portfolio_members(plain, 0).size(), portfolio_members(one_lane, 0).size());
 }
 
+TEST(Portfolio, LetsFewMembersBeginOnLargeInstances) {
+  Random random(1);
+  const Instance instance = random_items(random, 120'000, 1 << 20, 1'200'000, 6'000);
+  int first = 0;
+  for (const Member& member : portfolio_members(instance, 0)) {
+    first += member.first_round == 0 ? 1 : 0;
+    EXPECT_EQ(member.name.find("best fit by"), std::string::npos) << "it looks at every pair";
+  }
+  EXPECT_EQ(first, 8);
+}
+
 TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Random random(seed);

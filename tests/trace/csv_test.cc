@@ -94,6 +94,10 @@ TEST(Csv, RefusesRowsOfTheWrongLength) {
 TEST(Csv, RefusesIdsThatAreEmptyOrGivenTwice) {
   EXPECT_THAT(refused_row(",0,5,64,0"), HasSubstr("the id is empty"));
   EXPECT_EQ(refused_row("a,0,5,64,0\na,1,5,64,0"), "file, line 3: the id 'a' is there already");
+  EXPECT_EQ(refused_row("7,0,5,64,0\n7,1,5,64,0"), "file, line 3: the id '7' is there already");
+  EXPECT_EQ(refused_row("1,0,5,64,0\n10,1,5,64,0\n9,1,5,64,0\n10,1,5,64,0"),
+            "file, line 5: the id '10' is there already")
+      << "rows that do not count upwards";
 }
 
 TEST(Csv, RefusesALineWithoutEnd) {
