@@ -8,6 +8,9 @@ namespace {
 
 /// Addresses reserved, in sizes of the device: a plan moves on behind what outlives the plan before it.
 constexpr Bytes kAddresses = 4;
+/// A small extent is this share of what is held, and never more than this.
+constexpr Bytes kShareOfHeld = 1024;
+constexpr Bytes kMostOfHeld = 32 * kMiB;
 
 }  // namespace
 
@@ -48,6 +51,11 @@ std::size_t Arena::first_above(Bytes offset) const {
   const auto above = std::partition_point(extents_.begin(), extents_.end(),
                                           [&](const Extent& extent) { return extent.offset <= offset; });
   return static_cast<std::size_t>(above - extents_.begin());
+}
+
+Bytes Arena::small_extent(Bytes bytes) const {
+  const Bytes page = std::max(page_size(), Bytes{1});
+  return std::max(std::min(bytes / kShareOfHeld, kMostOfHeld) / page, Bytes{1}) * page;
 }
 
 Bytes Arena::mapped_end(Bytes limit) const {

@@ -27,8 +27,6 @@ class Arena {
   /// Memory comes and goes in pieces of this size at most: small enough to give back what is idle, large
   /// enough that mapping a whole GPU takes a few hundred calls.
   static constexpr Bytes kExtent = 256 * kMiB;
-  /// The same where memory is given back in the middle of steps: a block pins what is idle beside it.
-  static constexpr Bytes kSmallExtent = 16 * kMiB;
   static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
   /// Bytes of addresses, several times the device's memory; they are reserved when first needed. 0 when that
@@ -39,6 +37,11 @@ class Arena {
   /// idle. False when the device has not enough, and then nothing has changed. `range` may exceed the
   /// addresses: false, too.
   bool map(const Interval& range, Bytes extent = kExtent);
+
+  /// The same where memory is given back in the middle of steps, for somebody who holds `bytes`: a block pins
+  /// what is idle in the extents at its ends, and so does each end of what is idle between blocks. Smaller
+  /// ones leave less behind and cost more calls: some thousand for whatever is held.
+  [[nodiscard]] Bytes small_extent(Bytes bytes) const;
 
   /// Where the memory below `limit` ends that is mapped highest; 0 when there is none.
   [[nodiscard]] Bytes mapped_end(Bytes limit) const;

@@ -16,10 +16,10 @@ void BlockTable::reserve(std::size_t blocks) {
 }
 
 void BlockTable::rehash(std::size_t cells) {
-  const std::vector<Block> old = std::exchange(cells_, std::vector<Block>(cells));
+  const std::vector<LivingBlock> old = std::exchange(cells_, std::vector<LivingBlock>(cells));
   shift_ = 64U - static_cast<unsigned>(std::countr_zero(cells));
   count_ = 0;
-  for (const Block& block : old) {
+  for (const LivingBlock& block : old) {
     if (block.address != 0) insert(block);
   }
 }
@@ -29,7 +29,7 @@ std::size_t BlockTable::home(std::uintptr_t address) const {
   return static_cast<std::size_t>((address * 0x9E3779B97F4A7C15ULL) >> shift_);
 }
 
-void BlockTable::insert(const Block& block) {
+void BlockTable::insert(const LivingBlock& block) {
   if (2 * (count_ + 1) > cells_.size()) rehash(2 * cells_.size());
   std::size_t cell = home(block.address);
   while (cells_[cell].address != 0) cell = (cell + 1) & (cells_.size() - 1);
@@ -37,7 +37,7 @@ void BlockTable::insert(const Block& block) {
   ++count_;
 }
 
-Block* BlockTable::find(std::uintptr_t address) {
+LivingBlock* BlockTable::find(std::uintptr_t address) {
   if (address == 0) return nullptr;
   std::size_t cell = home(address);
   while (cells_[cell].address != address) {
@@ -47,7 +47,7 @@ Block* BlockTable::find(std::uintptr_t address) {
   return &cells_[cell];
 }
 
-void BlockTable::erase(Block* block) {
+void BlockTable::erase(LivingBlock* block) {
   const std::size_t mask = cells_.size() - 1;
   auto hole = static_cast<std::size_t>(block - cells_.data());
   // What was pushed on by the block moves back, so that no chain is broken and no tombstone is left.

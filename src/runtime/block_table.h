@@ -20,7 +20,7 @@ enum class Source : std::uint8_t {
 
 inline constexpr RequestId kNotRecorded = 0xffffffffU;
 
-struct Block {
+struct LivingBlock {
   std::uintptr_t address = 0;
   Bytes size = 0;  ///< as asked for
   Bytes room = 0;  ///< taken from the arena: `size` rounded up to the alignment of the plan at that time
@@ -41,27 +41,27 @@ class BlockTable {
   void reserve(std::size_t blocks);
 
   /// Puts a block in; its address must be new and not 0.
-  void insert(const Block& block);
+  void insert(const LivingBlock& block);
 
   /// The block at this very address; nullptr when there is none. Good until the next insert or erase.
-  [[nodiscard]] Block* find(std::uintptr_t address);
+  [[nodiscard]] LivingBlock* find(std::uintptr_t address);
 
   /// Takes out a block that find() returned.
-  void erase(Block* block);
+  void erase(LivingBlock* block);
 
   [[nodiscard]] std::size_t size() const { return count_; }
 
   template <typename Visit>
   void for_each(Visit visit) const {
-    for (const Block& block : cells_) {
+    for (const LivingBlock& block : cells_) {
       if (block.address != 0) visit(block);
     }
   }
 
-  /// visit(Block&) may change anything but the address.
+  /// visit(LivingBlock&) may change anything but the address.
   template <typename Visit>
   void change_each(Visit visit) {
-    for (Block& block : cells_) {
+    for (LivingBlock& block : cells_) {
       if (block.address != 0) visit(block);
     }
   }
@@ -70,7 +70,7 @@ class BlockTable {
   [[nodiscard]] std::size_t home(std::uintptr_t address) const;
   void rehash(std::size_t cells);
 
-  std::vector<Block> cells_;  ///< a power of two; address 0 is an empty one
+  std::vector<LivingBlock> cells_;  ///< a power of two; address 0 is an empty one
   unsigned shift_ = 0;
   std::size_t count_ = 0;
 };

@@ -9,11 +9,6 @@ namespace {
 
 /// The addresses are cut into so many parts, the last one for small requests.
 constexpr Bytes kParts = 4;
-/// Memory is mapped in pieces: of this share of what is mapped already, up to this size, or of this share of
-/// the request. A block that stays keeps a piece at each of its ends at worst: smaller pieces leave less, and
-/// cost more calls.
-constexpr Bytes kShareOfMapped = 512;
-constexpr Bytes kShareOfRequest = 1024;
 /// So small a share of what is mapped is not worth a synchronization: neither to collect it when it is idle
 /// nor to avoid mapping it.
 constexpr Bytes kWorthCollecting = 128;
@@ -81,10 +76,7 @@ std::optional<Bytes> FreeForm::map_behind(Bytes room, LaneId lane, const Interva
     return true;
   });
   if (overlaps(keep, {begin, begin + room})) begin = keep.upper;
-  const Bytes page = std::max(arena_->page_size(), Bytes{1});
-  const Bytes share =
-      std::max(std::min(arena_->mapped() / kShareOfMapped, Arena::kSmallExtent), room / kShareOfRequest);
-  const Bytes extent = std::clamp(share / page * page, page, Arena::kExtent);
+  const Bytes extent = arena_->small_extent(arena_->mapped());
   if (room > region.upper - begin || !arena_->map({begin, begin + room}, extent)) return std::nullopt;
   return begin;
 }

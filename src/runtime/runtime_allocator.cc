@@ -11,7 +11,7 @@ namespace {
 /// more than this share of the arena: giving back costs a synchronization, and so does asking again.
 constexpr Bytes kWorthReleasing = 64;
 /// The arena may hold this share more than when idle memory was last collected, before it is again.
-constexpr Bytes kBearableGrowth = 32;
+constexpr Bytes kBearableGrowth = 64;
 /// A request that the plan does not know is taken to live for so many others.
 constexpr Time kHorizon = 256;
 /// No device has memory for more, and less can be rounded up.
@@ -25,13 +25,8 @@ void* pointer_to(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): device addresses are numbers
 }
 
-/// Where sizes vary, steps outgrow the plan, and what they need comes from behind its idle places.
-Bytes extent_of(const PlanIndex& plan) {
-  return plan.varies() ? Arena::kSmallExtent : Arena::kExtent;
-}
-
 /// What the block takes; of the fallback's nobody has told.
-Bytes rounded(const Block& block) {
+Bytes rounded(const LivingBlock& block) {
   return block.source == Source::kFallback ? align_up(block.size, kAlignment) : block.room;
 }
 
@@ -121,7 +116,7 @@ std::optional<Bytes> RuntimeAllocator::avoid_growth(const Wish& wish) {
   }
   if (arena_.mapped() < before) {
     has_collected_ = true;
-    if (collecting_.allows()) collected_at_ = before;
+    if (collecting_.allows()) collected_at_ = arena_.mapped() + wish.room;
   }
   return gap;
 }
@@ -148,12 +143,12 @@ void* RuntimeAllocator::allocate_free_form(Bytes size, Stream stream, Pool pool,
 }
 
 void* RuntimeAllocator::give(const Wish& wish, const Grant& grant, Miss why) {
-  const Block block = {.address = arena_.address_of(grant.offset),
-                       .size = wish.size,
-                       .room = wish.room,
-                       .lane = wish.lane,
-                       .source = grant.source,
-                       .hands_over = grant.hands_over};
+  const LivingBlock block = {.address = arena_.address_of(grant.offset),
+                             .size = wish.size,
+                             .room = wish.room,
+                             .lane = wish.lane,
+                             .source = grant.source,
+                             .hands_over = grant.hands_over};
   add_block(block, wish.stream, wish.pool);
   count_served(block, why);
   return pointer_to(block.address);
@@ -257,12 +252,12 @@ void* RuntimeAllocator::allocate_upstream(Bytes size, Stream stream, Pool pool, 
   const std::scoped_lock lock(mutex_);
   if (reserved) note_fallback(*reserved);
   if (memory == nullptr) return nullptr;
-  const Block block = {.address = number_of(memory),
-                       .size = size,
-                       .lane = order_.lane_of(stream),
-                       .source = Source::kFallback};
+  const LivingBlock block = {.address = number_of(memory),
+                             .size = size,
+                             .lane = order_.lane_of(stream),
+                             .source = Source::kFallback};
   // Upstream may have got a block back behind our back, and given it out again.
-  if (Block* const stale = blocks_.find(block.address)) {
+  if (LivingBlock* const stale = blocks_.find(block.address)) {
     if (recorder_ && stale->recorded != kNotRecorded) recorder_->free(stale->recorded);
     count_freed(*stale);
     blocks_.erase(stale);
@@ -327,7 +322,7 @@ void RuntimeAllocator::note_out_of_memory(Bytes size) {
   if (recorder_) recorder_->out_of_memory(size, device_.memory().free);
 }
 
-void RuntimeAllocator::add_block(Block block, Stream stream, Pool pool) {
+void RuntimeAllocator::add_block(LivingBlock block, Stream stream, Pool pool) {
   block.born = now_;
   if (recorder_) block.recorded = recorder_->allocate(block.size, stream, pool);
   blocks_.insert(block);
@@ -341,14 +336,14 @@ void RuntimeAllocator::free(void* memory) {
   std::unique_lock lock(mutex_);
   ++now_;
   order_.advance(now_);
-  Block* const found = blocks_.find(number_of(memory));
+  LivingBlock* const found = blocks_.find(number_of(memory));
   if (found == nullptr) {
     const bool ours = arena_.contains(number_of(memory));
     lock.unlock();
     if (ours) fail("no block begins at ", memory, " in the arena: freed twice, or not the start of a block");
     return upstream_.free(memory);
   }
-  const Block block = *found;
+  const LivingBlock block = *found;
   blocks_.erase(found);
   count_freed(block);
   if (block.source != Source::kFallback) return free_in_arena(block);
@@ -357,7 +352,7 @@ void RuntimeAllocator::free(void* memory) {
   upstream_.free(memory);
 }
 
-void RuntimeAllocator::free_in_arena(const Block& block) {
+void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   const Waiting waiting = block.shared ? waiting_of(block) : Waiting{};
   if (waiting.is_over()) {
     make_idle(arena_.offset_of(block.address), block.room, {block.lane, now_}, block.recorded);
@@ -370,7 +365,7 @@ void RuntimeAllocator::free_in_arena(const Block& block) {
 
 /// A freed block and the events of the streams that it was recorded for. What cannot be an event is waited
 /// for otherwise, so that the block may be reused after the events alone.
-RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const Block& block) {
+RuntimeAllocator::Waiting RuntimeAllocator::waiting_of(const LivingBlock& block) {
   Waiting waiting = {arena_.offset_of(block.address), block.room, block.lane, now_, block.recorded, {}};
   std::size_t events = 0;
   bool is_still = false;
@@ -422,7 +417,7 @@ void RuntimeAllocator::make_idle(Bytes offset, Bytes size, const LastUse& last, 
 
 void RuntimeAllocator::record_stream(void* memory, Stream stream) {
   std::unique_lock lock(mutex_);
-  Block* const block = blocks_.find(number_of(memory));
+  LivingBlock* const block = blocks_.find(number_of(memory));
   if (block == nullptr || block->source == Source::kFallback) {
     const bool ours = arena_.contains(number_of(memory));
     lock.unlock();
@@ -470,7 +465,7 @@ void RuntimeAllocator::begin_step() {
     if (has_holes_) {
       // What was borrowed may be idle where it went.
       free_form_.make_room(arena_.missing(plan_range()), plan_range());
-      has_holes_ = !arena_.map(plan_range(), extent_of(matcher_->index()));
+      has_holes_ = !arena_.map(plan_range(), extent_for(matcher_->index()));
     }
     note_reserved();
   }
@@ -498,7 +493,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
   const Interval range = {base, base + plan->plan().arena};
   release_passed();
   arena_.unmap_idle(range);
-  const bool mapped = arena_.map(range, extent_of(*plan));
+  const bool mapped = arena_.map(range, extent_for(*plan));
   if (mapped) {
     base_ = base;
     has_holes_ = false;
@@ -548,11 +543,16 @@ Interval RuntimeAllocator::plan_range() const {
   return matcher_ ? Interval{base_, base_ + plan().arena} : Interval{};
 }
 
+/// Where sizes vary, steps outgrow the plan, and what they need comes from behind its idle places.
+Bytes RuntimeAllocator::extent_for(const PlanIndex& plan) const {
+  return plan.varies() ? arena_.small_extent(plan.plan().arena) : Arena::kExtent;
+}
+
 /// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
 /// step: such a block may stay for ever.
 Bytes RuntimeAllocator::base_for(Bytes size) const {
   std::vector<Interval> old;
-  blocks_.for_each([&](const Block& block) {
+  blocks_.for_each([&](const LivingBlock& block) {
     if (block.source == Source::kFallback || block.born > step_before_began_) return;
     const Bytes offset = arena_.offset_of(block.address);
     old.push_back({offset, offset + block.room});
@@ -568,7 +568,7 @@ Bytes RuntimeAllocator::base_for(Bytes size) const {
 void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {
   const std::scoped_lock lock(mutex_);
   recorder_ = std::move(recorder);
-  blocks_.change_each([&](Block& block) {
+  blocks_.change_each([&](LivingBlock& block) {
     const Stream stream = block.lane == kNobody ? 0 : order_.stream_of(block.lane);
     block.recorded = recorder_ ? recorder_->add_before(block.size, stream, 0) : kNotRecorded;
   });
@@ -590,7 +590,7 @@ RuntimeStatistics RuntimeAllocator::statistics() const {
 
 Bytes RuntimeAllocator::size_in_arena(const void* memory) {
   const std::scoped_lock lock(mutex_);
-  const Block* const block = blocks_.find(number_of(memory));
+  const LivingBlock* const block = blocks_.find(number_of(memory));
   return block != nullptr && block->source != Source::kFallback ? block->size : 0;
 }
 
@@ -619,7 +619,7 @@ void RuntimeAllocator::for_each_in_arena(
   std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> found;
   {
     const std::scoped_lock lock(mutex_);
-    blocks_.for_each([&](const Block& block) {
+    blocks_.for_each([&](const LivingBlock& block) {
       if (block.source == Source::kFallback) return;
       found.emplace_back(block.address, block.size, order_.stream_of(block.lane));
     });
@@ -656,13 +656,13 @@ Bytes& RuntimeAllocator::living_of(Source source) {
 }
 
 /// What is freed in the arena counts as allocated until release().
-void RuntimeAllocator::count_freed(const Block& block) {
+void RuntimeAllocator::count_freed(const LivingBlock& block) {
   statistics_.requested -= block.size;
   living_of(block.source) -= block.size;
   tally_.remove(block.size, rounded(block), block.source != Source::kFallback);
 }
 
-void RuntimeAllocator::count_living(const Block& block) {
+void RuntimeAllocator::count_living(const LivingBlock& block) {
   statistics_.requested += block.size;
   living_of(block.source) += block.size;
   tally_.add(block.size, rounded(block), block.source != Source::kFallback);
@@ -671,7 +671,7 @@ void RuntimeAllocator::count_living(const Block& block) {
     peaks->requested = std::max(peaks->requested, statistics_.requested);
 }
 
-void RuntimeAllocator::count_served(const Block& block, Miss why) {
+void RuntimeAllocator::count_served(const LivingBlock& block, Miss why) {
   const bool planned = block.source == Source::kPlanned || block.source == Source::kReused;
   for (Served* const served : {&statistics_.served, &statistics_.step.served}) {
     if (block.source == Source::kPlanned) ++served->planned;

@@ -162,21 +162,22 @@ class RuntimeAllocator {
   bool reclaim();
   void note_out_of_memory(Bytes size);
 
-  void add_block(Block block, Stream stream, Pool pool);
-  void free_in_arena(const Block& block);
-  Waiting waiting_of(const Block& block);
+  void add_block(LivingBlock block, Stream stream, Pool pool);
+  void free_in_arena(const LivingBlock& block);
+  Waiting waiting_of(const LivingBlock& block);
   void release_passed();
   void release(const Waiting& waiting, Tick freed);
   void make_idle(Bytes offset, Bytes size, const LastUse& last, RequestId recorded);
 
   [[nodiscard]] Bytes base_for(Bytes size) const;
+  [[nodiscard]] Bytes extent_for(const PlanIndex& plan) const;
   void end_step();
   void note_fallback(Bytes reserved);
   void note_reserved();
-  void count_living(const Block& block);
-  void count_freed(const Block& block);
+  void count_living(const LivingBlock& block);
+  void count_freed(const LivingBlock& block);
   Bytes& living_of(Source source);
-  void count_served(const Block& block, Miss why);
+  void count_served(const LivingBlock& block, Miss why);
 
   mutable std::mutex mutex_;
   Device& device_;
@@ -186,11 +187,11 @@ class RuntimeAllocator {
   StreamOrder order_;
   FreeForm free_form_;
   bool uses_free_form_ = false;
-  bool is_trimmed_ = true;          ///< nothing worth giving back is idle outside the plan's range
-  Backoff releasing_;               ///< of idle memory at step boundaries
-  Backoff collecting_;              ///< of idle memory in the middle of a step
-  bool has_collected_ = false;      ///< in this step
-  Bytes collected_at_ = 0;          ///< what the arena held when idle memory was last collected in turn
+  bool is_trimmed_ = true;      ///< nothing worth giving back is idle outside the plan's range
+  Backoff releasing_;           ///< of idle memory at step boundaries
+  Backoff collecting_;          ///< of idle memory in the middle of a step
+  bool has_collected_ = false;  ///< in this step
+  Bytes collected_at_ = 0;      ///< what the arena had to hold when idle memory was last collected in turn
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last

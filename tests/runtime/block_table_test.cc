@@ -37,12 +37,12 @@ class Twins {
   void expect_alike() {
     ASSERT_EQ(table_.size(), map_.size());
     for (const auto& [address, size] : map_) {
-      const Block* const block = table_.find(address);
+      const LivingBlock* const block = table_.find(address);
       ASSERT_NE(block, nullptr) << address;
       ASSERT_EQ(block->size, size);
     }
     std::size_t visited = 0;
-    table_.for_each([&](const Block& block) {
+    table_.for_each([&](const LivingBlock& block) {
       ++visited;
       EXPECT_TRUE(has(block.address));
     });
@@ -53,7 +53,7 @@ class Twins {
 
  private:
   void erase(std::uintptr_t address) {
-    Block* const block = table_.find(address);
+    LivingBlock* const block = table_.find(address);
     ASSERT_NE(block, nullptr);
     EXPECT_EQ(block->size, map_.at(address));
     table_.erase(block);
@@ -137,7 +137,7 @@ TEST(BlockTable, KnowsNoBlockAtNull) {
 TEST(BlockTable, ChangesBlocksInPlace) {
   BlockTable table;
   for (std::uintptr_t i = 1; i <= 50; ++i) table.insert({.address = i * 512});
-  table.change_each([](Block& block) { block.recorded = static_cast<RequestId>(block.address / 512); });
+  table.change_each([](LivingBlock& block) { block.recorded = static_cast<RequestId>(block.address / 512); });
   for (std::uintptr_t i = 1; i <= 50; ++i) EXPECT_EQ(table.find(i * 512)->recorded, i);
 }
 
