@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "profile/diff.h"
@@ -19,6 +20,8 @@ using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 constexpr std::size_t kMostDifferences = 2000;
 /// Of a step's requests, so many must be found in the pattern.
 constexpr double kAlike = 0.5;
+/// Steps differ when more than this share of the positions do.
+constexpr double kVaries = 0.01;
 
 /// The requests of one step.
 struct Span {
@@ -284,6 +287,17 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   fill_positions(trace, pattern);
   find_dynamic(trace, pattern);
   return pattern;
+}
+
+bool varies(const Trace& trace, const Pattern& pattern) {
+  std::size_t differ = 0;
+  for (const Position& position : pattern.positions) differ += position.kind != PositionKind::kStatic ? 1 : 0;
+  if (pattern.steps.size() == 1) {
+    std::unordered_set<Bytes> known;
+    for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
+    for (const Position& position : pattern.positions) differ += known.contains(position.size) ? 0 : 1;
+  }
+  return static_cast<double>(differ) > kVaries * static_cast<double>(pattern.positions.size());
 }
 
 }  // namespace stweaver

@@ -27,6 +27,9 @@ constexpr std::int64_t kFirstSearch = 20'000;
 constexpr std::int64_t kLastSearch = 640'000;
 /// Steps to record at most when fewer show nothing that repeats.
 constexpr int kMostSteps = 12;
+/// Where steps differ, one alone shows neither what varies nor how far; with so many of them the plan covers
+/// most of those to come.
+constexpr int kVaryingSteps = 3;
 
 bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
   return planner.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -58,7 +61,9 @@ std::string_view name_of(Stage stage) {
 
 Plan plan_step(const Trace& trace) {
   const Profile profile = profile_of(trace);
-  if (profile.pattern.positions.empty()) return {};
+  const Pattern& pattern = profile.pattern;
+  if (std::ssize(pattern.steps) < kVaryingSteps && varies(trace, pattern)) return {};
+  if (pattern.positions.empty()) return {};
   // One thread: the job needs the others.
   Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
@@ -166,10 +171,10 @@ void LifeCycle::take_plan() {
   start_watching();
 }
 
-/// Nothing repeated in what was recorded: perhaps it was too little.
+/// What was recorded does not show what repeats: perhaps it was too little.
 void LifeCycle::record_longer() {
   const bool is_enough = steps_ > 0 ? steps_to_record_ >= kMostSteps : requests_to_record_ >= kLastSearch;
-  log(text("no plan: nothing repeats in what was recorded", is_enough ? "" : "; recording longer"));
+  log(text("no plan: what was recorded does not show what repeats", is_enough ? "" : "; recording longer"));
   if (is_enough) return give_up();
   steps_to_record_ *= 2;
   requests_to_record_ *= 2;
@@ -220,7 +225,8 @@ void LifeCycle::watch() {
   log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(missed),
            " were not in the plan"));
   patience_ = std::min(2 * patience_, kMostPatience);
-  steps_to_record_ = std::min(steps_to_record_ + 1, kMostSteps);  // to see what changes
+  // To see what changes; the first is prologue.
+  steps_to_record_ = std::clamp(steps_to_record_ + 1, kVaryingSteps + 1, kMostSteps);
   start_recording();
 }
 

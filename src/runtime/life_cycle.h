@@ -47,7 +47,7 @@ struct LifeCycleOptions {
 };
 
 /// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
-/// nothing repeats. Error when the checker refuses it.
+/// nothing repeats, or steps differ and too few were recorded to tell how. Error when the checker refuses it.
 Plan plan_step(const Trace& trace);
 
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the

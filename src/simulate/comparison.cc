@@ -11,8 +11,6 @@
 namespace stweaver {
 namespace {
 
-/// A job varies when more than this share of its positions do.
-constexpr double kVaries = 0.01;
 /// The first step is mostly prologue, so fewer than three show no repetition.
 constexpr std::size_t kFewestSteps = 3;
 
@@ -48,13 +46,6 @@ Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes r
   return {result.reserved_peak, efficiency_of(requested, result.reserved_peak), false};
 }
 
-bool varies(const Pattern& pattern) {
-  const auto moving =
-      std::count_if(pattern.positions.begin(), pattern.positions.end(),
-                    [](const Position& position) { return position.kind != PositionKind::kStatic; });
-  return static_cast<double>(moving) > kVaries * static_cast<double>(pattern.positions.size());
-}
-
 Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions options) {
   for (const Lifespan& step : profile.steps.spans) options.replay.steps.push_back(step.lower);
   options.replay.watch = {.ranges = true, .stamps = Stamps::on_host()};
@@ -83,7 +74,7 @@ Trace planning_part(const Trace& trace, const Profile& profile) {
   const std::vector<Lifespan>& steps = profile.steps.spans;
   if (steps.size() < 2) return trace;
   std::size_t known = steps.size() - 1;
-  if (varies(profile.pattern)) known = std::min(known, std::max((steps.size() + 2) / 3, kFewestSteps));
+  if (varies(trace, profile.pattern)) known = std::min(known, std::max((steps.size() + 2) / 3, kFewestSteps));
   return prefix_of(trace, steps[known - 1].upper);
 }
 

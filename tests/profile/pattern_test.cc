@@ -230,5 +230,28 @@ TEST(Pattern, PutsEveryRequestWhereItsLikeStands) {
   }
 }
 
+/// Whether a job varies whose step k allocates what `scales[k]` says.
+bool varies_with(const std::vector<Bytes>& scales) {
+  Job job;
+  for (std::size_t step = 0; step < scales.size(); ++step) {
+    job.mark(text("step ", step));
+    for (int i = 1; i <= 20; ++i) job.touch(scales[step] * 1000 * i);
+    for (int i = 1; i <= 20; ++i) job.touch(Bytes{100'000} + i);
+  }
+  job.mark("end");
+  const Trace trace = job.trace();
+  return varies(trace, profile_of(trace).pattern);
+}
+
+TEST(Varies, WhereSizesDiffer) {
+  EXPECT_FALSE(varies_with({3, 3, 3, 3, 3}));
+  EXPECT_TRUE(varies_with({3, 5, 2, 7, 4}));
+}
+
+TEST(Varies, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
+  EXPECT_FALSE(varies_with({3, 3}));
+  EXPECT_TRUE(varies_with({3, 5}));
+}
+
 }  // namespace
 }  // namespace stweaver

@@ -177,6 +177,16 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
                                  HasSubstr("following a plan from step 4 on")));
 }
 
+TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerBeforeItPlans) {
+  LifeCycle life(allocator, options());
+  program.build();
+  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 23, 17, 22}) run(life, 1, scale);
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
+                                 HasSubstr("recording longer"), HasSubstr("recording 4 steps from step 4"),
+                                 HasSubstr("planning from"), HasSubstr("following a plan from step 9 on")));
+  EXPECT_EQ(last_step().misses(), 0) << "no step was longer than those recorded";
+}
+
 TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
   LifeCycleOptions how = options();
   how.free_form = false;
