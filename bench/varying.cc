@@ -1,11 +1,14 @@
-// varying [--family NAME] [--seeds N] [--first N] [--steps N] [--online] [--write FOLDER]: jobs whose batches
-// change from step to step, made up from seeds. Each family's distribution over the seeds: what share of what
-// is reserved was asked for, with a plan from the first third of the steps, and under PyTorch's allocators.
+// varying [--family NAME] [--seeds N] [--first N] [--steps N] [--online] [--each] [--write FOLDER]: jobs
+// whose batches change from step to step, made up from seeds. Each family's distribution over the seeds: what
+// share of what is reserved was asked for, with a plan from the first third of the steps and under PyTorch's
+// allocators; --online: without a plan from before, too; --each: a line for each job. The last column is what
+// STWeaver reserves by what native reserves, at worst. --write: the jobs as traces for the command, no table.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,9 +47,10 @@ struct Distribution {
 };
 
 struct Outcomes {
-  Distribution native, expandable, planned, online, steady, against_native;
-  double plans = 0;
-  double most_plans = 0;
+  Distribution native, expandable, planned, online;
+  Distribution against_native;  ///< reserved, at worst of both, by what native reserves
+  Distribution plans;           ///< made online
+  double planning = 0;          ///< seconds for all of them
 };
 
 void add(Outcomes& outcomes, const Comparison& job) {
@@ -55,14 +59,9 @@ void add(Outcomes& outcomes, const Comparison& job) {
   outcomes.planned.values.push_back(job.stweaver.replay.efficiency());
   Bytes reserved = job.stweaver.replay.reserved_peak;
   if (job.online) {
-    const LifeStory& story = job.online->story.value();
-    const Peaks& steady = story.steady;
     outcomes.online.values.push_back(job.online->replay.efficiency());
-    outcomes.steady.values.push_back(static_cast<double>(steady.requested) /
-                                     static_cast<double>(std::max<Bytes>(steady.reserved, 1)));
-    const auto plans = static_cast<double>(job.online->statistics.plans);
-    outcomes.plans += plans;
-    outcomes.most_plans = std::max(outcomes.most_plans, plans);
+    outcomes.plans.values.push_back(static_cast<double>(job.online->statistics.plans));
+    outcomes.planning += job.online->plan_seconds;
     reserved = std::max(reserved, job.online->replay.reserved_peak);
   }
   outcomes.against_native.values.push_back(static_cast<double>(reserved) /
@@ -72,17 +71,29 @@ void add(Outcomes& outcomes, const Comparison& job) {
 void print_head(bool online) {
   fmt::print("requested / reserved in %, over all seeds: least, median, most\n\n");
   fmt::print("{:<13}{:^21}  {:^21}  {:^21}", "family", "native", "expandable", "with a plan");
-  if (online) fmt::print("  {:^21}  {:^14}", "online", "plans");
-  fmt::print("  reserve/native\n");
+  if (online) fmt::print("  {:^21}  plans (most)  s each", "online");
+  fmt::print("  of native's\n");
 }
 
 void print_row(const std::string& name, const Outcomes& all, bool online) {
   fmt::print("{:<13}{}  {}  {}", name, all.native.percent(), all.expandable.percent(), all.planned.percent());
   if (online) {
-    const auto jobs = static_cast<double>(all.planned.values.size());
-    fmt::print("  {}  {:5.1f} (max {:2.0f})", all.online.percent(), all.plans / jobs, all.most_plans);
+    const double plans = std::accumulate(all.plans.values.begin(), all.plans.values.end(), 0.0);
+    fmt::print("  {}  {:5.1f} ({:.0f})    {:6.2f}", all.online.percent(),
+               plans / static_cast<double>(all.plans.values.size()), all.plans.at(1),
+               plans > 0 ? all.planning / plans : 0);
   }
-  fmt::print("  {:14.3f}\n", all.against_native.at(1));
+  fmt::print("  {:11.3f}\n", all.against_native.at(1));
+  std::fflush(stdout);
+}
+
+void print_job(const Comparison& job) {
+  fmt::print("  {:<16}{:>8} requests {:7.2f} GiB{:8.2f}{:8.2f}{:8.2f}", job.trace, job.requests,
+             to_gib(job.requested_peak), 100 * job.native.efficiency, 100 * job.expandable.efficiency,
+             100 * job.stweaver.replay.efficiency());
+  if (job.online)
+    fmt::print("{:8.2f}  plans {}", 100 * job.online->replay.efficiency(), job.online->statistics.plans);
+  fmt::print("\n");
   std::fflush(stdout);
 }
 
@@ -107,15 +118,7 @@ void run(const Options& options) {
       }
       const Comparison job = compare(trace, {}, options.online);
       add(outcomes, job);
-      if (!options.each) continue;
-      fmt::print("  {:<16}{:>8} requests {:7.2f} GiB{:8.2f}{:8.2f}{:8.2f}", trace.name, trace.requests.size(),
-                 to_gib(job.requested_peak), 100 * job.native.efficiency, 100 * job.expandable.efficiency,
-                 100 * job.stweaver.replay.efficiency());
-      if (options.online)
-        fmt::print("{:8.2f} steady {:6.2f} ({} plans)", 100 * job.online->replay.efficiency(),
-                   100 * outcomes.steady.values.back(), job.online->statistics.plans);
-      fmt::print("\n");
-      std::fflush(stdout);
+      if (options.each) print_job(job);
     }
     if (options.folder.empty()) print_row(std::string(name_of(family)), outcomes, options.online);
   }
@@ -129,14 +132,22 @@ Options parse(int count, char** words) {
       if (++i == count) fail(word, " needs a value");
       return std::string(words[i]);
     };
+    const auto number = [&] {
+      const std::string digits = value();
+      int parsed = 0;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed);
+      if (error != std::errc() || *end != 0 || parsed < 1)
+        fail(word, " needs a number from 1 on, not ", digits);
+      return parsed;
+    };
     if (word == "--family") {
       options.family = value();
     } else if (word == "--seeds") {
-      options.seeds = std::stoi(value());
+      options.seeds = number();
     } else if (word == "--first") {
-      options.first = std::stoi(value());
+      options.first = number();
     } else if (word == "--steps") {
-      options.steps = std::stoi(value());
+      options.steps = number();
     } else if (word == "--online") {
       options.online = true;
     } else if (word == "--each") {

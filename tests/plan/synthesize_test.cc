@@ -138,6 +138,28 @@ TEST(Synthesize, PlansAPositionThatTheFirstStepsUsedWithAnotherSize) {
   checked_plan(job.trace());
 }
 
+TEST(Synthesize, KeepsRoomForDynamicRequestsThatIsNobodysSlot) {
+  // Forty experts share 4000 tokens, differently in every step; behind them all of it lies a static request.
+  Job job;
+  for (int step = 0; step < 6; ++step) {
+    job.mark(text("step ", step));
+    std::vector<RequestId> kept;
+    for (std::uint64_t e = 0; e < 40; e += 2) {
+      const auto moved = static_cast<Bytes>(mix_hash(static_cast<std::uint64_t>(step), e) % 60);
+      kept.push_back(job.allocate(512 * (70 + moved)));
+      kept.push_back(job.allocate(512 * (130 - moved)));
+    }
+    job.touch(512 * 5000);
+    job.free_all(kept);
+  }
+  job.mark("end");
+  const Trace trace = job.trace();
+  const Plan plan = checked_plan(trace);
+  EXPECT_LT(planned_slots(plan), plan.slots.size() / 2) << "no expert has a slot";
+  EXPECT_GE(plan.arena, 512 * (5000 + 4000 * 9 / 10)) << "a few experts may not have moved by chance";
+  EXPECT_LE(plan.arena, 512 * (5000 + 4000 * 11 / 10)) << "not the largest of each";
+}
+
 TEST(Synthesize, LeavesPrivatePoolsToTheFallback) {
   Job job;
   for (int step = 0; step < 4; ++step) {
