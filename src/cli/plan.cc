@@ -7,12 +7,17 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/validators.h"
+#include "plan/search.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -35,7 +40,36 @@ void require_sound(const std::vector<std::string>& violations) {
     fail("the planner made a wrong plan: ", violations.front(), "; please report this trace");
 }
 
-PlanAnswer plan_trace(const Options& options) {
+/// Who waits sees how far the search is, and may end it.
+class Watch {
+ public:
+  explicit Watch(const Options& options) : progress_("planning " + options.input, options.json) {}
+
+  [[nodiscard]] SearchResult search(const Instance& instance, const Options& options, double timeout) {
+    if (!interrupt_) interrupt_.emplace();
+    return stweaver::search(instance, {.threads = options.threads,
+                                       .timeout = timeout,
+                                       .capacity = options.capacity.value_or(0),
+                                       .stop = interrupt_->token(),
+                                       .improved = [this](const SearchState& state) { note(state); }});
+  }
+  /// Whether that was ended before its peak met the bound.
+  [[nodiscard]] bool was_stopped(Bytes peak, Bytes lower_bound) const {
+    return interrupt_ && interrupt_->happened() && peak > lower_bound;
+  }
+
+ private:
+  void note(const SearchState& state) {
+    const auto bound = static_cast<double>(std::max<Bytes>(state.lower_bound, 1));
+    const double over = static_cast<double>(state.peak - state.lower_bound) / bound;
+    progress_.note(fmt::format(", peak {} bytes, {:.3f} % over the bound", state.peak, 100 * over));
+  }
+
+  Progress progress_;
+  std::optional<Interrupt> interrupt_;  ///< from the first search on: before, Ctrl-C ends the command
+};
+
+PlanAnswer plan_trace(const Options& options, Watch& watch) {
   const Trace trace = open_trace(options.input, options.device);
   const Profile profile = profile_of(trace);
   SynthesizeOptions how;
@@ -43,6 +77,15 @@ PlanAnswer plan_trace(const Options& options) {
   how.threads = options.threads;
   how.timeout = options.timeout;
   how.step_only = options.step_only;
+  how.place = [&](const Instance& instance, double timeout) -> PortfolioResult {
+    SearchResult found = watch.search(instance, options, timeout);
+    return {.placement = std::move(found.placement),
+            .lower_bound = found.lower_bound,
+            .peak = found.peak,
+            .winner = std::move(found.winner),
+            .seconds = found.seconds,
+            .threads = found.threads};
+  };
   const Synthesis made = synthesize(trace, profile, how);
   const Plan& plan = made.plan;
   require_sound(check_plan(plan, trace));
@@ -61,10 +104,11 @@ PlanAnswer plan_trace(const Options& options) {
           .seconds = made.seconds,
           .threads = made.threads,
           .winner = plan.winner,
-          .stream_gap = plan.stream_gap};
+          .stream_gap = plan.stream_gap,
+          .stopped = watch.was_stopped(plan.arena, plan.lower_bound)};
 }
 
-PlanAnswer plan_csv(const Options& options) {
+PlanAnswer plan_csv(const Options& options, Watch& watch) {
   std::vector<CsvRow> rows = open_csv(options.input);
   const Bytes alignment = options.align.value_or(1);  // instances count in units of their own
   Instance instance;
@@ -76,7 +120,7 @@ PlanAnswer plan_csv(const Options& options) {
     lives.push_back(row.life);
     sizes.push_back(size);
   }
-  const PortfolioResult result = run_portfolio(instance, {options.threads, options.timeout});
+  const SearchResult result = watch.search(instance, options, options.timeout);
   require_sound(check_placement(lives, sizes, result.placement));
   if (!options.output.empty()) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].offset = result.placement[i];
@@ -90,12 +134,13 @@ PlanAnswer plan_csv(const Options& options) {
           .peak = result.peak,
           .seconds = result.seconds,
           .threads = result.threads,
-          .winner = result.winner};
+          .winner = result.winner,
+          .stopped = watch.was_stopped(result.peak, result.lower_bound)};
 }
 
 int plan(const Options& options) {
-  const Progress progress("planning " + options.input);
-  const PlanAnswer answer = is_csv(options.input) ? plan_csv(options) : plan_trace(options);
+  Watch watch(options);
+  const PlanAnswer answer = is_csv(options.input) ? plan_csv(options, watch) : plan_trace(options, watch);
   const bool fits = !options.capacity || answer.peak <= *options.capacity;
   print_answer(options.json, plan_text(answer) + (fits ? "" : "that is more than the capacity\n"),
                plan_json(answer));

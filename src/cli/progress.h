@@ -8,12 +8,15 @@
 
 namespace stweaver {
 
-/// While it lives and more than a second has passed, says on standard error what is being done and for how
-/// long. Says nothing when standard error is no terminal.
+/// While it lives and more than a second has passed, says on standard error what is being done, for how long,
+/// and how far it has come. Says nothing when standard error is no terminal, or if it is to be silent.
 class Progress {
  public:
-  explicit Progress(const std::string& doing);
+  explicit Progress(const std::string& doing, bool silent = false);
   ~Progress();
+
+  /// How far it has come, in a few words.
+  void note(std::string words);
 
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -25,6 +28,7 @@ class Progress {
 
   std::string doing_;
   std::mutex mutex_;
+  std::string words_;
   std::condition_variable_any changed_;
   std::jthread teller_;  // last: it uses the others
 };

@@ -138,12 +138,16 @@ std::vector<Runner*> active_in(std::vector<Runner>& runners, int round) {
 void run_round(const Instance& instance, const std::vector<Runner*>& active, int threads, Bytes bound,
                const Budget& budget) {
   std::vector<std::stop_source> stops(active.size());
+  const bool is_first = budget.peak == Budget().peak;
+  // Whatever the timeout and whoever stops the rest, there is a placement: the very first step knows neither.
+  const std::stop_callback stop_all(budget.stop, [&] {
+    for (std::size_t i = is_first ? 1 : 0; i < stops.size(); ++i) stops[i].request_stop();
+  });
   parallel_for(active.size(), threads, [&](std::size_t i) {
     Runner& runner = *active[i];
     Budget own = budget;
     own.stop = stops[i].get_token();
-    // Whatever the timeout, there is a placement: the very first step knows no deadline.
-    if (budget.peak == Budget().peak && i == 0) own.deadline = Clock::time_point::max();
+    if (is_first && i == 0) own.deadline = Clock::time_point::max();
     runner.placement = own.over() ? std::nullopt : runner.member.step(own);
     if (!runner.placement) return;
     runner.peak = peak_of(instance, *runner.placement);
@@ -238,7 +242,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   std::vector<Runner> runners;
   for (Member& member : portfolio_members(instance, result.lower_bound))
     runners.emplace_back().member = std::move(member);
-  Budget budget{.deadline = deadline_after(start, options.timeout)};
+  Budget budget{.deadline = deadline_after(start, options.timeout), .stop = options.stop};
   result.peak = budget.peak;
   int next_cut = kFirstCut;
   std::size_t stale = 0;  // work since the last improvement

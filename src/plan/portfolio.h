@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace stweaver {
 struct PortfolioOptions {
   int threads = 0;     ///< 0: as many as the machine has
   double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
+  std::stop_token stop = {};  ///< returns the best placement so far, too
 };
 
 struct PortfolioResult {

@@ -89,7 +89,8 @@ class Search {
 
   void construct() {
     const double left = std::max(0.0, options_.timeout - seconds());
-    PortfolioResult found = run_portfolio(instance_, {.threads = result_.threads, .timeout = left});
+    PortfolioResult found =
+        run_portfolio(instance_, {.threads = result_.threads, .timeout = left, .stop = options_.stop});
     take(std::move(found.placement), found.peak, found.winner);
   }
 

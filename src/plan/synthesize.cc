@@ -239,7 +239,8 @@ PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptio
   const auto run = [&](Time gap, double timeout) {
     instance.lane_gap = gap;
     stack_persistent(instance);
-    return run_portfolio(instance, {options.threads, timeout});
+    return options.place ? options.place(instance, timeout)
+                         : run_portfolio(instance, {options.threads, timeout});
   };
   if (instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout);
   PortfolioResult result;

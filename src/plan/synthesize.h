@@ -1,6 +1,7 @@
 // The Plan Synthesizer: from a profiled trace to a plan.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "plan/portfolio.h"
@@ -9,12 +10,16 @@
 
 namespace stweaver {
 
+/// Places an instance, within a time in seconds.
+using Placer = std::function<PortfolioResult(const Instance& instance, double timeout)>;
+
 struct SynthesizeOptions {
   Bytes alignment = kAlignment;
   int threads = 0;                      ///< 0: as many as the machine has
   double timeout = 1;                   ///< seconds for the search
   bool step_only = false;               ///< leave the prologue, persistent requests included, to the fallback
   std::optional<Time> stream_gap = {};  ///< requests; found by search when not given
+  Placer place = {};                    ///< empty: run_portfolio()
 };
 
 struct Synthesis {

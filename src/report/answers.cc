@@ -274,15 +274,23 @@ std::string plan_text(const PlanAnswer& answer) {
     text += fmt::format("memory passes between streams after {} requests at least, behind an event wait\n",
                         answer.stream_gap);
   }
+  if (answer.stopped) text += "stopped before its time: this is the best plan until then\n";
   return text;
 }
 
 Json plan_json(const PlanAnswer& answer) {
-  return {{"trace", answer.name},          {"requests", answer.requests},
-          {"unplanned", answer.unplanned}, {"lower_bound", answer.lower_bound},
-          {"peak", answer.peak},           {"ratio", ratio_of(answer)},
-          {"seconds", answer.seconds},     {"threads", answer.threads},
-          {"winner", answer.winner},       {"stream_gap", answer.stream_gap}};
+  return {{"trace", answer.name},
+          {"requests", answer.requests},
+          {"unplanned", answer.unplanned},
+          {"lower_bound", answer.lower_bound},
+          {"peak", answer.peak},
+          {"gap", answer.peak - answer.lower_bound},
+          {"ratio", ratio_of(answer)},
+          {"seconds", answer.seconds},
+          {"threads", answer.threads},
+          {"winner", answer.winner},
+          {"stream_gap", answer.stream_gap},
+          {"stopped", answer.stopped}};
 }
 
 std::string check_text(const std::vector<std::string>& violations) {

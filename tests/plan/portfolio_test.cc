@@ -1,6 +1,7 @@
 #include "plan/portfolio.h"
 
 #include <limits>
+#include <stop_token>
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,20 @@ TEST(Portfolio, HasAPlacementWhateverTheTimeout) {
         for (const double timeout : {0.0, -1.0, 1e-9, -std::numeric_limits<double>::infinity()}) {
           expect_sound(instance, run_portfolio(instance, {.threads = 2, .timeout = timeout}).placement);
         }
+      },
+      kSeeds);
+}
+
+TEST(Portfolio, HasAPlacementWhenItIsStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  for_each_instance(
+      all_shapes(),
+      [&](const Instance& instance) {
+        const PortfolioResult result =
+            run_portfolio(instance, {.threads = 2, .timeout = kNoHurry, .stop = stop.get_token()});
+        expect_sound(instance, result.placement);
+        EXPECT_EQ(result.peak, peak_of(instance, result.placement));
       },
       kSeeds);
 }

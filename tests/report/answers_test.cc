@@ -163,9 +163,10 @@ PlanAnswer some_plan() {
 
 TEST(PlanJson, HasItsFields) {
   const ordered_json json = plan_json(some_plan());
-  EXPECT_THAT(fields_of(json), ElementsAre("trace", "requests", "unplanned", "lower_bound", "peak", "ratio",
-                                           "seconds", "threads", "winner", "stream_gap"));
-  expect_integers(json, {"requests", "unplanned", "lower_bound", "peak", "threads", "stream_gap"});
+  EXPECT_THAT(fields_of(json), ElementsAre("trace", "requests", "unplanned", "lower_bound", "peak", "gap",
+                                           "ratio", "seconds", "threads", "winner", "stream_gap", "stopped"));
+  expect_integers(json, {"requests", "unplanned", "lower_bound", "peak", "gap", "threads", "stream_gap"});
+  EXPECT_EQ(json["gap"], kGiB);
   EXPECT_EQ(json["peak"], 3 * kGiB);
   EXPECT_EQ(json["ratio"], 1.5);
   EXPECT_EQ(json["seconds"], 0.25);
@@ -184,6 +185,14 @@ TEST(PlanText, SaysPeakBoundAndWinner) {
                 "b: 7 requests, 2 of them left to the fallback, planned in 0.25 s on 2 threads by `sweep`"),
             HasSubstr("peak 3.00 GiB (3221225472 bytes), lower bound 2.00 GiB, ratio 1.500000"),
             HasSubstr("after 12 requests at least")));
+}
+
+TEST(PlanText, SaysThatItWasStopped) {
+  PlanAnswer answer = some_plan();
+  EXPECT_THAT(plan_text(answer), Not(HasSubstr("stopped")));
+  answer.stopped = true;
+  EXPECT_THAT(plan_text(answer), HasSubstr("stopped before its time: this is the best plan until then"));
+  EXPECT_EQ(plan_json(answer)["stopped"], true);
 }
 
 TEST(PlanText, LeavesOutWhatDoesNotApply) {
