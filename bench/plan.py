@@ -35,10 +35,11 @@ def examples() -> list[Path]:
     return sorted(folder.glob("traces/*.pickle.xz")) + sorted(folder.glob("planning/*/*.csv"))
 
 
-def measure(command: Path, path: Path) -> Row:
+def measure(command: Path, path: Path, timeout: float) -> Row:
     """Run the planner once on a file, in a process of its own."""
     begin = time.perf_counter()
-    with subprocess.Popen([command, "plan", path, "--json"], stdout=subprocess.PIPE) as process:
+    call = [str(command), "plan", str(path), "--json", "--timeout", str(timeout)]
+    with subprocess.Popen(call, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -62,7 +63,7 @@ def measure(command: Path, path: Path) -> Row:
 
 
 HEADER = (
-    f"{'instance':22} {'n':>7} {'bound':>14} {'peak':>14} {'ratio':>9}"
+    f"{'instance':23} {'n':>7} {'bound':>14} {'peak':>14} {'ratio':>9}"
     f" {'seconds':>8} {'total':>8} {'MiB':>7}  winner"
 )
 
@@ -70,7 +71,7 @@ HEADER = (
 def line(row: Row) -> str:
     """Lay out one row of the table."""
     return (
-        f"{row.name:22} {row.requests:7d} {row.lower_bound:14d} {row.peak:14d} {row.ratio:9.6f}"
+        f"{row.name:23} {row.requests:7d} {row.lower_bound:14d} {row.peak:14d} {row.ratio:9.6f}"
         f" {row.seconds:8.3f} {row.total_seconds:8.3f} {row.memory / MIB:7.1f}  {row.winner}"
     )
 
@@ -82,6 +83,7 @@ def main() -> int:
     parser.add_argument(
         "--command", type=Path, default=ROOT / "build/release/stweaver", help="the stweaver to run"
     )
+    parser.add_argument("--timeout", type=float, default=1, help="seconds for each search (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     if not options.command.is_file():
@@ -90,7 +92,7 @@ def main() -> int:
     if not options.json:
         print(HEADER)
     for path in options.paths or examples():
-        rows.append(measure(options.command, path))
+        rows.append(measure(options.command.resolve(), path, options.timeout))
         if not options.json:
             print(line(rows[-1]), flush=True)
     if options.json:

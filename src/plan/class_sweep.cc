@@ -130,13 +130,25 @@ class View {
     for (; seen_ < old_size_ && fixed_[seen_].life.lower < end; ++seen_) {
       unborn_.push_back({fixed_[seen_].life.lower, fixed_[seen_].block});
     }
-    if (unborn_.size() == in_order_) return;
-    const auto old = unborn_.begin() + static_cast<std::ptrdiff_t>(in_order_);
-    std::sort(old, unborn_.end(), kLower);
-    std::inplace_merge(unborn_.begin(), old, unborn_.end(), kLower);
-    std::erase_if(unborn_, [this](const Unborn& other) { return other.birth <= now_; });
+    const std::size_t added = unborn_.size() - in_order_;
+    if (added == 0) return;
+    const auto first = unborn_.begin() + static_cast<std::ptrdiff_t>(in_order_);
+    if (added <= kFew) {  // std::inplace_merge() allocates
+      for (auto it = first; it != unborn_.end(); ++it) {
+        std::rotate(std::upper_bound(unborn_.begin(), it, *it, kLower), it, it + 1);
+      }
+    } else {
+      std::sort(first, unborn_.end(), kLower);
+      std::inplace_merge(unborn_.begin(), first, unborn_.end(), kLower);
+    }
+    if (unborn_.size() > crowded_) {
+      std::erase_if(unborn_, [this](const Unborn& other) { return other.birth <= now_; });
+      crowded_ = 2 * unborn_.size() + kFew;
+    }
     in_order_ = unborn_.size();
   }
+
+  static constexpr std::size_t kFew = 16;
 
   std::vector<Fixed> fixed_;  // ordered by birth up to old_size_, then those of the class being placed
   std::size_t old_size_ = 0;
@@ -147,6 +159,7 @@ class View {
   std::vector<Living> deaths_;  // a heap of the live, the first to die on top
   std::vector<Fixed> pending_;  // of the class being placed, not born yet
   std::vector<Unborn> unborn_;
+  std::size_t crowded_ = 0;   // with more than so many of them the born are thrown out
   std::size_t in_order_ = 0;  // so many of unborn_ are in address order
 };
 

@@ -36,11 +36,14 @@ void LiveBlocks::insert(const Extent& block) {
   Extent* const end = begin + chunk.count;
   Extent* const at = std::upper_bound(begin, end, block,
                                       [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-  const bool splits_largest = at != end && at->offset - end_below(c, at) >= summaries_[c].gap;
+  const Summary& summary = summaries_[c];
+  const bool in_largest_gap = at != end && at->offset - end_below(c, at) >= summary.gap;
+  const bool at_rim = at == begin || at == end;
   std::copy_backward(at, end, end + 1);
   *at = block;
   ++chunk.count;
-  if (splits_largest || at == begin || at == end || block.end > summaries_[c].end) refresh(c);
+  firsts_[c] = begin->offset;
+  if (in_largest_gap || at_rim || block.end > summary.end) touch(c);
 }
 
 void LiveBlocks::erase(const Extent& block) {
@@ -55,9 +58,14 @@ void LiveBlocks::erase(const Extent& block) {
     if (at == end || at->offset != block.offset) continue;
     std::copy(at + 1, end, at);
     --chunk.count;
+    if (chunk.count == 0) {
+      remove(c);
+      return;
+    }
+    firsts_[c] = begin->offset;
     const bool was_last = at + 1 == end;  // what lies behind it has moved down
-    if (at == begin || was_last || block.end == summaries_[c].end || block.end > at->offset) {
-      refresh(c);
+    if (at == begin || was_last || block.end >= summaries_[c].end || block.end > at->offset) {
+      touch(c);
     } else {
       summaries_[c].gap = std::max(summaries_[c].gap, at->offset - end_below(c, at));
     }
@@ -97,36 +105,22 @@ void LiveBlocks::split(std::size_t c) {
   chunk.count -= added.count;
   std::copy_n(chunk.blocks.data() + chunk.count, added.count, added.blocks.data());
   firsts_[index] = added.blocks.front().offset;
-  summarize(c);
-  refresh(index);
+  touch(c);
+  touch(index);
 }
 
-/// Brings up to date what is known of a chunk that changed, and of the next one, which knows the gap between.
-void LiveBlocks::refresh(std::size_t c) {
-  if (pool_[chunks_[c]].count == 0) {
-    free_.push_back(chunks_[c]);
-    erase_at(chunks_, c);
-    erase_at(firsts_, c);
-    erase_at(summaries_, c);
-  } else {
-    summarize(c++);
-  }
-  if (c < chunks_.size()) summarize(c);
+void LiveBlocks::remove(std::size_t c) {
+  free_.push_back(chunks_[c]);
+  erase_at(chunks_, c);
+  erase_at(firsts_, c);
+  erase_at(summaries_, c);
+  if (c < chunks_.size()) touch(c);
 }
 
-void LiveBlocks::summarize(std::size_t c) {
-  const Chunk& chunk = pool_[chunks_[c]];
-  firsts_[c] = chunk.blocks.front().offset;
-  Bytes top = c == 0 ? 0 : summaries_[c - 1].end;
-  Bytes gap = 0;
-  Bytes end = 0;
-  for (std::size_t i = 0; i < chunk.count; ++i) {
-    const Extent& block = chunk.blocks[i];
-    gap = std::max(gap, block.offset - top);
-    top = std::max(top, block.end);
-    end = std::max(end, block.end);
-  }
-  summaries_[c] = {gap, end};
+/// Notes that a chunk changed, and the gap between it and the next one with it.
+void LiveBlocks::touch(std::size_t c) {
+  summaries_[c].gap = kUnknown;
+  if (c + 1 < chunks_.size()) summaries_[c + 1].gap = kUnknown;
 }
 
 }  // namespace stweaver

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/base.h"
@@ -29,7 +30,7 @@ class LiveBlocks {
   /// Calls `visit(lower, upper)` for every gap of at least `size` bytes, from the bottom up, until it returns
   /// true. Returns the end of all blocks, above which everything is free; of no use after a stop.
   template <typename Visit>
-  Bytes for_each_gap(Bytes size, const Visit& visit) const {
+  [[nodiscard]] Bytes for_each_gap(Bytes size, const Visit& visit) {
     Bytes top = 0;
     for (std::size_t c = 0; c < chunks_.size(); ++c) {
       if (summaries_[c].gap < size) {
@@ -37,11 +38,17 @@ class LiveBlocks {
         continue;
       }
       const Chunk& chunk = pool_[chunks_[c]];
+      Summary summary;
+      Bytes below = c == 0 ? 0 : summaries_[c - 1].end;
       for (std::size_t i = 0; i < chunk.count; ++i) {
         const Extent& block = chunk.blocks[i];
         if (block.offset - top >= size && visit(top, block.offset)) return top;
         top = std::max(top, block.end);
+        summary.gap = std::max(summary.gap, block.offset - below);
+        summary.end = std::max(summary.end, block.end);
+        below = std::max(below, block.end);
       }
+      summaries_[c] = summary;
     }
     return top;
   }
@@ -54,17 +61,19 @@ class LiveBlocks {
     std::size_t count = 0;
   };
 
-  /// Of one chunk. Where blocks overlap, `gap` may be too large, never too small.
+  /// Of one chunk, brought up to date by the next search that looks into it. Where blocks overlap, `gap` may
+  /// be too large, never too small.
   struct Summary {
-    Bytes gap = 0;  ///< the largest, the one below the first block included
-    Bytes end = 0;
+    Bytes gap = 0;  ///< the largest, the one below the first block included; kUnknown after a change
+    Bytes end = 0;  ///< holds unless the chunk itself was touched
   };
+  static constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
   [[nodiscard]] std::size_t chunk_for(Bytes offset) const;
   [[nodiscard]] Bytes end_below(std::size_t c, const Extent* at) const;
   void split(std::size_t c);
-  void refresh(std::size_t c);
-  void summarize(std::size_t c);
+  void remove(std::size_t c);
+  void touch(std::size_t c);
 
   std::vector<Chunk> pool_;
   std::vector<std::uint32_t> free_;    // of the pool
