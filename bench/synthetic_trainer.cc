@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <random>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -262,10 +263,10 @@ class Trainer {
 
   /// Goes back through saved tensors, last first; takes and returns the gradient that flows.
   RequestId backward_row(RequestId gradient, const Tensors& saved) {
-    for (auto id = saved.rbegin(); id != saved.rend(); ++id) {
-      const RequestId next = tape_.allocate(tape_.size_of(*id));
+    for (const RequestId id : std::views::reverse(saved)) {
+      const RequestId next = tape_.allocate(tape_.size_of(id));
       tape_.free(gradient);
-      tape_.free(*id);
+      tape_.free(id);
       gradient = next;
     }
     return gradient;

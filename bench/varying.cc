@@ -5,6 +5,7 @@
 // STWeaver reserves by what native reserves, at worst. --write: the jobs as traces for the command, no table.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -39,7 +40,7 @@ struct Distribution {
   [[nodiscard]] double at(double share) const {
     std::vector<double> sorted = values;
     std::sort(sorted.begin(), sorted.end());
-    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+    return sorted[static_cast<std::size_t>(std::lround(share * static_cast<double>(sorted.size() - 1)))];
   }
   [[nodiscard]] std::string percent() const {
     return fmt::format("{:7.2f}{:7.2f}{:7.2f}", 100 * at(0), 100 * at(0.5), 100 * at(1));
@@ -111,7 +112,8 @@ void run(const Options& options) {
     if (options.family && *options.family != name_of(family)) continue;
     Outcomes outcomes;
     for (int i = 0; i < options.seeds; ++i) {
-      const Trace trace = make_job(family, static_cast<std::uint64_t>(options.first + i), options.steps);
+      const Trace trace = make_job(
+          family, static_cast<std::uint64_t>(options.first) + static_cast<std::uint64_t>(i), options.steps);
       if (!options.folder.empty()) {
         write(trace, options.folder);
         continue;

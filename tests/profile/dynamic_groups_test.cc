@@ -19,7 +19,8 @@ constexpr Bytes kTokens = 6000;
 std::vector<Bytes> route(int step, int layer) {
   std::vector<Bytes> tokens;
   for (std::size_t e = 0; e < kExperts; ++e) {
-    const std::uint64_t hash = mix_hash(static_cast<std::uint64_t>(step * 100 + layer), e);
+    const std::uint64_t hash =
+        mix_hash(static_cast<std::uint64_t>(step) * 100 + static_cast<std::uint64_t>(layer), e);
     tokens.push_back(300 + static_cast<Bytes>(hash % 100));
   }
   tokens.back() += kTokens - std::accumulate(tokens.begin(), tokens.end(), Bytes{0});
