@@ -45,13 +45,10 @@ class Watch {
  public:
   explicit Watch(const Options& options) : progress_("planning " + options.input, options.json) {}
 
-  [[nodiscard]] SearchResult search(const Instance& instance, const Options& options, double timeout) {
-    if (!interrupt_) interrupt_.emplace();
-    return stweaver::search(instance, {.threads = options.threads,
-                                       .timeout = timeout,
-                                       .capacity = options.capacity.value_or(0),
-                                       .stop = interrupt_->token(),
-                                       .improved = [this](const SearchState& state) { note(state); }});
+  /// To be called before the first search: until then, Ctrl-C ends the command.
+  std::stop_token take_interrupts() { return interrupt_.emplace().token(); }
+  [[nodiscard]] SearchWatch watch() {
+    return [this](const SearchState& state) { note(state); };
   }
   /// Whether that was ended before its peak met the bound.
   [[nodiscard]] bool was_stopped(Bytes peak, Bytes lower_bound) const {
@@ -66,7 +63,7 @@ class Watch {
   }
 
   Progress progress_;
-  std::optional<Interrupt> interrupt_;  ///< from the first search on: before, Ctrl-C ends the command
+  std::optional<Interrupt> interrupt_;
 };
 
 PlanAnswer plan_trace(const Options& options, Watch& watch) {
@@ -77,15 +74,9 @@ PlanAnswer plan_trace(const Options& options, Watch& watch) {
   how.threads = options.threads;
   how.timeout = options.timeout;
   how.step_only = options.step_only;
-  how.place = [&](const Instance& instance, double timeout) -> PortfolioResult {
-    SearchResult found = watch.search(instance, options, timeout);
-    return {.placement = std::move(found.placement),
-            .lower_bound = found.lower_bound,
-            .peak = found.peak,
-            .winner = std::move(found.winner),
-            .seconds = found.seconds,
-            .threads = found.threads};
-  };
+  how.anytime = true;
+  how.stop = watch.take_interrupts();
+  how.improved = watch.watch();
   const Synthesis made = synthesize(trace, profile, how);
   const Plan& plan = made.plan;
   require_sound(check_plan(plan, trace));
@@ -120,7 +111,12 @@ PlanAnswer plan_csv(const Options& options, Watch& watch) {
     lives.push_back(row.life);
     sizes.push_back(size);
   }
-  const SearchResult result = watch.search(instance, options, options.timeout);
+  const SearchResult result = search(instance, {.threads = options.threads,
+                                                .timeout = options.timeout,
+                                                .anytime = true,
+                                                .capacity = options.capacity.value_or(0),
+                                                .stop = watch.take_interrupts(),
+                                                .improved = watch.watch()});
   require_sound(check_placement(lives, sizes, result.placement));
   if (!options.output.empty()) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].offset = result.placement[i];

@@ -1,6 +1,7 @@
 // What every constructor of placements has in common.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -23,5 +24,13 @@ struct Budget {
   [[nodiscard]] bool exceeded_by(Bytes top) const { return top >= peak; }
   [[nodiscard]] bool over() const { return stop.stop_requested() || Clock::now() >= deadline; }
 };
+
+/// `seconds` after `begin`; never, if that is more than some decades. Negative ones count as 0.
+inline Clock::time_point deadline_after(Clock::time_point begin, double seconds) {
+  constexpr double kForeverSeconds = 1e9;
+  if (!(seconds < kForeverSeconds)) return Clock::time_point::max();
+  return begin +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)));
+}
 
 }  // namespace stweaver

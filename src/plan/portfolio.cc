@@ -169,13 +169,6 @@ void cut(std::vector<Runner*> active) {
   for (std::size_t i = (active.size() + 1) / 2; i < active.size(); ++i) active[i]->running = false;
 }
 
-Clock::time_point deadline_after(Clock::time_point start, double seconds) {
-  constexpr double kForeverSeconds = 1e9;
-  if (!(seconds < kForeverSeconds)) return Clock::time_point::max();
-  return start +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)));
-}
-
 }  // namespace
 
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound) {

@@ -29,13 +29,6 @@ Bytes unit_of(const Instance& instance) {
   return std::max<Bytes>(unit, 1);
 }
 
-Clock::time_point deadline_after(Clock::time_point begin, double seconds) {
-  constexpr double kForeverSeconds = 1e9;
-  if (!(seconds < kForeverSeconds)) return Clock::time_point::max();
-  return begin +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)));
-}
-
 class Search {
  public:
   Search(const Instance& instance, const SearchOptions& options)
@@ -56,7 +49,7 @@ class Search {
   SearchResult run() {
     if (puzzle_ && options_.timeout > 0) try_at(goal(), first_nodes());
     if (!is_done()) construct();
-    if (puzzle_) {
+    if (puzzle_ && options_.anytime) {
       for (std::int64_t nodes = first_nodes(); !is_done(); nodes *= 2) go_down(nodes);
     }
     result_.seconds = seconds();

@@ -17,14 +17,16 @@ struct SearchState {
   double seconds = 0;  ///< since its beginning
 };
 
+using SearchWatch = std::function<void(const SearchState&)>;
+
 struct SearchOptions {
   int threads = 0;         ///< 0: as many as the machine has
   double timeout = 1;      ///< seconds after which the best placement so far is returned; infinity is allowed
+  bool anytime = false;    ///< go on until the peak is as low as it can be, or time is up
   Bytes capacity = 0;      ///< a peak that is good enough, if above the lower bound
   std::uint64_t seed = 1;  ///< of exact search
   std::stop_token stop = {};  ///< ends the search early: the best placement so far is returned
-  std::function<void(const SearchState&)> improved =
-      {};  ///< called by the thread that asked, at each better peak
+  SearchWatch improved = {};  ///< called by the thread that asked, at each better peak
 };
 
 struct SearchResult {
@@ -38,11 +40,13 @@ struct SearchResult {
   [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
 };
 
-/// 1. Exact search for a moment, if the instance has one lane and is small enough: many hard ones are easy for it.
+/// 1. Exact search for a moment, if the instance has one lane and is small enough: many hard ones are easy
+/// for
+///    it.
 /// 2. The portfolio of constructors.
-/// 3. Exact search again, at the bound and half-way between what failed and what was found, with twice the
-/// effort
-///    each time, until the peak is the bound or `capacity`, or time is up.
+/// 3. `anytime`: exact search at the bound and half-way between what failed and what was found, with twice
+/// the
+///    effort each time, until the peak is the bound or `capacity`.
 ///
 /// The outcome depends on the instance, seed and threads alone, not on timing, unless the timeout strikes.
 SearchResult search(const Instance& instance, const SearchOptions& options);

@@ -234,16 +234,19 @@ Time step_fraction(const Plan& plan, Time fraction) {
   return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);
 }
 
-PortfolioResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
+SearchResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
   Instance& instance = job.instance;
   const auto run = [&](Time gap, double timeout) {
     instance.lane_gap = gap;
     stack_persistent(instance);
-    return options.place ? options.place(instance, timeout)
-                         : run_portfolio(instance, {options.threads, timeout});
+    return stweaver::search(instance, {.threads = options.threads,
+                                       .timeout = timeout,
+                                       .anytime = options.anytime,
+                                       .stop = options.stop,
+                                       .improved = options.improved});
   };
   if (instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout);
-  PortfolioResult result;
+  SearchResult result;
   for (const Time fraction : kGapFractions) {
     result = run(step_fraction(plan, fraction), options.timeout / kGapFractions.size());
     if (static_cast<double>(result.peak) <= kGoodEnough * static_cast<double>(result.lower_bound)) break;
@@ -283,7 +286,7 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   JobInstance& job = builder.job();
   Plan& plan = builder.plan();
 
-  const PortfolioResult result = search(job, plan, options);
+  const SearchResult result = search(job, plan, options);
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
   plan.winner = result.winner;

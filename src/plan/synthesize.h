@@ -1,17 +1,14 @@
 // The Plan Synthesizer: from a profiled trace to a plan.
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <stop_token>
 
-#include "plan/portfolio.h"
+#include "plan/search.h"
 #include "plan/static_plan.h"
 #include "profile/profile.h"
 
 namespace stweaver {
-
-/// Places an instance, within a time in seconds.
-using Placer = std::function<PortfolioResult(const Instance& instance, double timeout)>;
 
 struct SynthesizeOptions {
   Bytes alignment = kAlignment;
@@ -19,7 +16,9 @@ struct SynthesizeOptions {
   double timeout = 1;                   ///< seconds for the search
   bool step_only = false;               ///< leave the prologue, persistent requests included, to the fallback
   std::optional<Time> stream_gap = {};  ///< requests; found by search when not given
-  Placer place = {};                    ///< empty: run_portfolio()
+  bool anytime = false;                 ///< see SearchOptions, these three
+  std::stop_token stop = {};
+  SearchWatch improved = {};
 };
 
 struct Synthesis {

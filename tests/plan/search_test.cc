@@ -27,7 +27,7 @@ TEST(Search, PlacesEveryInstanceSoundly) {
   for_each_instance(
       all_shapes(),
       [](const Instance& instance) {
-        const SearchResult result = search(instance, {.threads = 2, .timeout = 0.05});
+        const SearchResult result = search(instance, {.threads = 2, .timeout = 0.05, .anytime = true});
         expect_sound(instance, result.placement);
         EXPECT_EQ(result.peak, peak_of(instance, result.placement));
         EXPECT_GE(result.lower_bound, lower_bound_of(instance));
@@ -36,6 +36,18 @@ TEST(Search, PlacesEveryInstanceSoundly) {
         EXPECT_EQ(result.threads, 2);
       },
       3);
+}
+
+TEST(Search, FindsTheSameEachTimeWhenNobodyHurries) {
+  for_each_instance(
+      all_shapes(),
+      [](const Instance& instance) {
+        const SearchOptions options{.threads = 2, .timeout = 600};
+        const SearchResult once = search(instance, options);
+        expect_sound(instance, once.placement);
+        EXPECT_EQ(search(instance, options).placement, once.placement);
+      },
+      2);
 }
 
 TEST(Search, HasAPlacementWhateverTheTimeout) {
@@ -77,7 +89,7 @@ TEST(Search, ProvesABoundAboveTheLoad) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     Random random(seed);
     const Instance instance = crowded(random);
-    const SearchResult result = search(instance, {.threads = 1, .timeout = 20});
+    const SearchResult result = search(instance, {.threads = 1, .timeout = 20, .anytime = true});
     if (result.lower_bound == lower_bound_of(instance)) continue;
     expect_sound(instance, result.placement);
     EXPECT_TRUE(result.is_optimal());
@@ -88,7 +100,8 @@ TEST(Search, ProvesABoundAboveTheLoad) {
 
 TEST(Search, StopsAtACapacityThatIsGoodEnough) {
   const Instance instance = example("minimalloc/D.1048576");
-  const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .capacity = 1 << 20});
+  const SearchResult result =
+      search(instance, {.threads = 2, .timeout = 120, .anytime = true, .capacity = 1 << 20});
   expect_sound(instance, result.placement);
   EXPECT_LE(result.peak, 1 << 20);
   EXPECT_LT(result.seconds, 60);
@@ -97,11 +110,11 @@ TEST(Search, StopsAtACapacityThatIsGoodEnough) {
 TEST(Search, TellsOfEachBetterPeak) {
   const Instance instance = example("minimalloc/I.1048576");
   std::vector<Bytes> peaks;
-  const SearchResult result =
-      search(instance, {.threads = 2, .timeout = 0.3, .improved = [&](const SearchState& state) {
-                          peaks.push_back(state.peak);
-                          EXPECT_EQ(state.lower_bound, lower_bound_of(instance));
-                        }});
+  const SearchResult result = search(
+      instance, {.threads = 2, .timeout = 0.3, .anytime = true, .improved = [&](const SearchState& state) {
+                   peaks.push_back(state.peak);
+                   EXPECT_EQ(state.lower_bound, lower_bound_of(instance));
+                 }});
   ASSERT_FALSE(peaks.empty());
   EXPECT_EQ(peaks.back(), result.peak);
   EXPECT_TRUE(std::is_sorted(peaks.rbegin(), peaks.rend()));
@@ -111,13 +124,14 @@ TEST(Search, ReturnsTheBestSoFarWhenStopped) {
   std::stop_source stop;
   stop.request_stop();
   const Instance instance = example("minimalloc/K.1048576");
-  const SearchResult result = search(instance, {.threads = 2, .timeout = 1e12, .stop = stop.get_token()});
+  const SearchResult result =
+      search(instance, {.threads = 2, .timeout = 1e12, .anytime = true, .stop = stop.get_token()});
   expect_sound(instance, result.placement);
 }
 
 TEST(Search, MeetsTheBoundOfAThousandRequests) {
   const Instance instance = example("large/resnet50");
-  const SearchResult result = search(instance, {.threads = 2, .timeout = 120});
+  const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .anytime = true});
   expect_sound(instance, result.placement);
   EXPECT_TRUE(result.is_optimal());
   EXPECT_EQ(result.lower_bound, lower_bound_of(instance));
