@@ -171,8 +171,10 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
       return Grant{Source::kPlanned, base_ + plan().slots[slot_].offset, matcher_->index().hands_over(slot_)};
     why = *reason;
   }
-  // A guess tells at least how long such a request lives.
-  const std::optional<Bytes> gap = find_gap(wish, why, match ? life_of(match->slot) : kHorizon);
+  // A guess tells at least how long such a request lives. One that the plan does not know may be the next
+  // slot's after all, of another size.
+  const Time life = match ? life_of(match->slot) : std::max(kHorizon, life_of(slot_ + 1));
+  const std::optional<Bytes> gap = find_gap(wish, why, life);
   if (!gap) return std::nullopt;
   return reuse(*gap, wish);
 }
@@ -182,8 +184,9 @@ RuntimeAllocator::Grant RuntimeAllocator::reuse(Bytes gap, const Wish& wish) {
   return {Source::kReused, gap, matcher_->index().streams().size() > 1};
 }
 
-/// How long a slot's request lives, in requests.
+/// How long a slot's request lives, in requests; 0 behind the last slot.
 Time RuntimeAllocator::life_of(std::uint32_t number) const {
+  if (number >= plan().slots.size()) return 0;
   const Time death = plan().slots[number].death;
   return death == kForever ? kForever : death - static_cast<Time>(number);
 }
