@@ -708,7 +708,7 @@ Strategy strategy_of(const Board& board, std::int64_t round, std::uint64_t seed)
 
 ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
   ExactResult result;
-  if (puzzle.items.size() > kExactItems) return result;
+  if (puzzle.items.size() > kExactItems || capacity > kExactCapacity) return result;
   const Board board(puzzle, capacity);
   const Budget budget{.deadline = options.deadline, .stop = options.stop};
   const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(puzzle.items.size() + 1);

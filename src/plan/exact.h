@@ -12,6 +12,8 @@ namespace stweaver {
 
 /// More items than this are refused (kUndecided): what the search keeps grows with their square.
 inline constexpr std::size_t kExactItems = 4000;
+/// So are larger capacities: sums of heights shall not overflow.
+inline constexpr Bytes kExactCapacity = Bytes{1} << 60U;
 
 enum class Verdict : std::uint8_t {
   kFound,

@@ -181,6 +181,12 @@ TEST(Exact, RefusesMoreItemsThanItIsMadeFor) {
   EXPECT_EQ(exact_search(puzzle_of(large), Bytes{1} << 40, {}).verdict, Verdict::kUndecided);
 }
 
+TEST(Exact, RefusesHeightsThatCouldOverflow) {
+  const Puzzle puzzle = {.items = {{.size = 1, .life = {0, 1}}}, .obstacles = {}, .persistent = {}};
+  EXPECT_EQ(exact_search(puzzle, kExactCapacity, {}).verdict, Verdict::kFound);
+  EXPECT_EQ(exact_search(puzzle, kExactCapacity + 1, {}).verdict, Verdict::kUndecided);
+}
+
 TEST(Exact, PlacesNothing) {
   const ExactResult result = exact_search({}, 0, {});
   EXPECT_EQ(result.verdict, Verdict::kFound);

@@ -149,7 +149,7 @@ TEST(Synthesize, KeepsRoomForDynamicRequestsThatIsNobodysSlot) {
       kept.push_back(job.allocate(512 * (70 + moved)));
       kept.push_back(job.allocate(512 * (130 - moved)));
     }
-    job.touch(512 * 5000);
+    job.touch(Bytes{512} * 5000);
     job.free_all(kept);
   }
   job.mark("end");
