@@ -37,35 +37,43 @@ std::uint64_t hash_of(std::uint64_t x) {  // the finalizer of SplitMix64 (Steele
 /// The states that failed, as many as there is room for.
 class Nogoods {
  public:
-  explicit Nogoods(std::int64_t nodes)
-      : keys_(std::size_t{1} << std::clamp<unsigned>(
-                  static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(nodes))) + 1, 10, 20)) {}
-
   [[nodiscard]] bool contain(std::uint64_t key) const {
-    const std::span<const std::uint64_t> set = set_of(key);
-    return std::find(set.begin(), set.end(), key) != set.end();
+    const auto set = keys_.begin() + static_cast<std::ptrdiff_t>(first_of(key));
+    return std::find(set, set + kWays, key) != set + kWays;
   }
 
   void add(std::uint64_t key) {
+    if (used_ > keys_.size() / 2 && keys_.size() < kMost) grow();
     const std::size_t first = first_of(key);
-    for (std::size_t i = first; i < first + kWays; ++i) {
-      if (keys_[i] != 0) continue;
-      keys_[i] = key;
-      return;
+    std::size_t place = first;
+    while (place < first + kWays && keys_[place] != 0) ++place;
+    if (place < first + kWays) {
+      ++used_;
+    } else {
+      place = first + (key >> 60U) % kWays;
     }
-    keys_[first + (key >> 60U) % kWays] = key;
+    keys_[place] = key;
   }
 
  private:
   static constexpr std::size_t kWays = 4;
+  static constexpr std::size_t kMost = std::size_t{1} << 20U;
+
   [[nodiscard]] std::size_t first_of(std::uint64_t key) const {
     return key & (keys_.size() - 1) & ~(kWays - 1);
   }
-  [[nodiscard]] std::span<const std::uint64_t> set_of(std::uint64_t key) const {
-    return std::span(keys_).subspan(first_of(key), kWays);
+
+  void grow() {
+    const std::vector<std::uint64_t> before =
+        std::exchange(keys_, std::vector<std::uint64_t>(4 * keys_.size()));
+    used_ = 0;
+    for (const std::uint64_t key : before) {
+      if (key != 0) add(key);
+    }
   }
 
-  std::vector<std::uint64_t> keys_;  ///< 0: free
+  std::vector<std::uint64_t> keys_ = std::vector<std::uint64_t>(std::size_t{1} << 10U);  ///< 0: free
+  std::size_t used_ = 0;
 };
 
 /// What all attempts at one puzzle share.
@@ -723,7 +731,7 @@ ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOption
   std::atomic<std::int64_t> nodes = 0;
   std::atomic<bool> impossible = false;
   const auto work = [&](int thread) {
-    Nogoods nogoods(options.nodes);
+    Nogoods nogoods;
     std::int64_t used = 0;
     for (std::int64_t round = thread; round < first_found && !impossible && used < options.nodes;
          round += threads) {
