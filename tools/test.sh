@@ -22,10 +22,12 @@ release_tests() { run_ctest release; }
 # The divergence suite replays real jobs for minutes and touches no memory: release_tests runs it.
 asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and a whole plan of a
-# real job. Left out is what takes minutes here and has one thread: the divergence suite, which replays real jobs,
-# and the conformance test that writes gigabytes; and the plans of the other real jobs. release_tests runs them.
+# real job. Left out is what takes long here and has one thread: the divergence suite, which replays real jobs,
+# the conformance test that writes gigabytes, single constructors, exact search against trying all orders; and the
+# plans of the other real jobs. release_tests runs them.
 tsan_tests() {
   local layer status=0 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
+  long+=':Constructors.*:Exact.AgreesWith*'
   for layer in plan device runtime session conformance; do
     "build/tsan/tests/${layer}_test" --gtest_brief=1 --gtest_filter="-$long" \
       "--gtest_output=xml:$results/tsan_tests.$layer.xml" || status=1
