@@ -51,7 +51,10 @@ Bytes peak_of(std::vector<std::pair<Time, Bytes>>& changes) {
   std::sort(changes.begin(), changes.end());  // what dies makes room for what is born then
   Bytes alive = 0;
   Bytes peak = 0;
-  for (const auto& [time, change] : changes) peak = std::max(peak, alive += change);
+  for (const auto& [time, change] : changes) {
+    alive = checked_add(alive, change, "the sum of a dynamic group's sizes");
+    peak = std::max(peak, alive);
+  }
   return peak;
 }
 

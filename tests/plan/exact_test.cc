@@ -8,10 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "archive/archive.h"
 #include "plan/checked.h"
+#include "plan/examples.h"
 #include "plan/instances.h"
-#include "trace/csv.h"
 
 namespace stweaver {
 namespace {
@@ -21,11 +20,7 @@ Puzzle puzzle_of(const Instance& instance) {
 }
 
 Instance minimalloc(const std::string& name) {
-  const std::string path = STWEAVER_TEST_DATA "/planning/minimalloc/" + name + ".1048576.csv";
-  Instance instance;
-  for (const CsvRow& row : read_csv(open_archive(path), path))
-    instance.items.push_back({.size = row.size, .life = row.life});
-  return instance;
+  return planning_example("minimalloc/" + name + ".1048576");
 }
 
 /// Offsets in `capacity` bytes that nobody shares, found by placing the items in every order as low as they

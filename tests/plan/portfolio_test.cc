@@ -5,10 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "archive/archive.h"
 #include "plan/checked.h"
+#include "plan/examples.h"
 #include "plan/instances.h"
-#include "trace/csv.h"
 
 namespace stweaver {
 namespace {
@@ -117,10 +116,7 @@ TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
 
 TEST(Portfolio, PlacesLargeInstancesNearTheBoundAtOnce) {
   for (const std::string name : {"S_1", "resnet50"}) {
-    const std::string path = STWEAVER_TEST_DATA "/planning/large/" + name + ".csv";
-    Instance instance;
-    for (const CsvRow& row : read_csv(open_archive(path), path))
-      instance.items.push_back({.size = row.size, .life = row.life});
+    const Instance instance = planning_example("large/" + name);
     const PortfolioResult result = run_portfolio(instance, {.threads = 2, .timeout = 0});
     expect_sound(instance, result.placement);
     EXPECT_LE(static_cast<double>(result.peak), 1.05 * static_cast<double>(result.lower_bound)) << name;

@@ -7,21 +7,12 @@
 
 #include <gtest/gtest.h>
 
-#include "archive/archive.h"
 #include "plan/checked.h"
+#include "plan/examples.h"
 #include "plan/instances.h"
-#include "trace/csv.h"
 
 namespace stweaver {
 namespace {
-
-Instance example(const std::string& name) {
-  const std::string path = STWEAVER_TEST_DATA "/planning/" + name + ".csv";
-  Instance instance;
-  for (const CsvRow& row : read_csv(open_archive(path), path))
-    instance.items.push_back({.size = row.size, .life = row.life});
-  return instance;
-}
 
 TEST(Search, PlacesEveryInstanceSoundly) {
   for_each_instance(
@@ -99,7 +90,7 @@ TEST(Search, ProvesABoundAboveTheLoad) {
 }
 
 TEST(Search, StopsAtACapacityThatIsGoodEnough) {
-  const Instance instance = example("minimalloc/D.1048576");
+  const Instance instance = planning_example("minimalloc/D.1048576");
   const SearchResult result =
       search(instance, {.threads = 2, .timeout = 120, .anytime = true, .capacity = 1 << 20});
   expect_sound(instance, result.placement);
@@ -108,7 +99,7 @@ TEST(Search, StopsAtACapacityThatIsGoodEnough) {
 }
 
 TEST(Search, TellsOfEachBetterPeak) {
-  const Instance instance = example("minimalloc/I.1048576");
+  const Instance instance = planning_example("minimalloc/I.1048576");
   std::vector<Bytes> peaks;
   const SearchResult result = search(
       instance, {.threads = 2, .timeout = 0.3, .anytime = true, .improved = [&](const SearchState& state) {
@@ -123,14 +114,14 @@ TEST(Search, TellsOfEachBetterPeak) {
 TEST(Search, ReturnsTheBestSoFarWhenStopped) {
   std::stop_source stop;
   stop.request_stop();
-  const Instance instance = example("minimalloc/K.1048576");
+  const Instance instance = planning_example("minimalloc/K.1048576");
   const SearchResult result =
       search(instance, {.threads = 2, .timeout = 1e12, .anytime = true, .stop = stop.get_token()});
   expect_sound(instance, result.placement);
 }
 
 TEST(Search, MeetsTheBoundOfAThousandRequests) {
-  const Instance instance = example("large/resnet50");
+  const Instance instance = planning_example("large/resnet50");
   const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .anytime = true});
   expect_sound(instance, result.placement);
   EXPECT_TRUE(result.is_optimal());

@@ -100,5 +100,12 @@ TEST(DynamicGroups, AreNoneWhereNothingMovesOnItsOwn) {
   EXPECT_THAT(groups_of(job.trace()), testing::IsEmpty());
 }
 
+TEST(DynamicGroups, RefuseSizesWhoseSumIsOutOfRange) {
+  Trace trace = experts_job(1);
+  const Pattern pattern = profile_of(trace).pattern;
+  for (Request& request : trace.requests) request.size = Bytes{1} << 61U;
+  EXPECT_THROW(find_dynamic_groups(pattern, trace, 1), Error);
+}
+
 }  // namespace
 }  // namespace stweaver
