@@ -174,6 +174,9 @@ def _command(recipe: Recipe, torch: pytorch.Build, compiler: Compiler) -> list[s
         f"-L{torch.libraries}",
         *(f"-l{name}" for name in recipe.libraries),
         str(library),
+        # A toolchain may link libstdc++ as an archive. That copy is to be all our own then: mixed with the
+        # one that PyTorch loaded, its streams call functions that are not there.
+        "-Wl,--exclude-libs,ALL",
         *(f"-Wl,-rpath,{folder}" for folder in (library.parent, torch.libraries)),
     ]
 

@@ -219,3 +219,19 @@ def test_processes_that_start_together_build_one_adapter(tmp_path: Path) -> None
     (notice,) = "".join(err for _, err in answers).splitlines()
     assert "building the cpu adapter for PyTorch" in notice
     assert len(list(tmp_path.glob("*.so"))) == 1
+
+
+def test_an_adapter_keeps_its_own_archive_of_libstdcxx_to_itself(
+    python: Run,
+    tmp_path: Path,
+    plain: Any,  # noqa: ANN401
+) -> None:
+    run = python(JOB, "enable", CXX="c++ -static-libstdc++", STWEAVER_CACHE=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["losses"] == plain["losses"]
+    (adapter,) = tmp_path.glob("*.so")
+    symbols = subprocess.run(
+        ["nm", "-DC", "--defined-only", adapter], capture_output=True, text=True, check=True
+    )
+    assert "stweaver_adapter_session" in symbols.stdout
+    assert "std::ostream" not in symbols.stdout
