@@ -7,7 +7,6 @@
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <pthread.h>
@@ -160,11 +159,6 @@ class Wrapper final : public Delegate {
       const auto* const at = static_cast<std::byte*>(memory);
       const Bytes size = session_.allocator(device)->size_in_arena(memory);
       if (size == 0) continue;
-      TORCH_CHECK(
-          shares_arena(),
-          "STWeaver: a tensor in its arena is not shared with other processes unless STWEAVER_IPC=1 is "
-          "set in all of them; or share a clone that is made under "
-          "torch.cuda.use_mem_pool(torch.cuda.MemPool()), which PyTorch's own allocator serves");
       std::byte* const begin = extent_before(*session_.allocator(device), at);
       return {at - begin, shared_.handle_of(*memory_[static_cast<std::size_t>(device)], begin, at + size)};
     }
@@ -398,12 +392,6 @@ class Wrapper final : public Delegate {
       }
     }
     return segments;
-  }
-
-  /// It has ended a process in one check out of two (docs/results/pytorch.md), so it is for who asks for it.
-  static bool shares_arena() {
-    const char* const value = std::getenv("STWEAVER_IPC");  // NOLINT(concurrency-mt-unsafe)
-    return value != nullptr && std::strcmp(value, "1") == 0;
   }
 
   /// Where the piece begins that was mapped around `memory`.

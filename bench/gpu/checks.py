@@ -370,7 +370,6 @@ def ipc(way: str, _gpus: int) -> None:
     """Let a second process change a planned block and another one."""
     multiprocessing: Any = importlib.import_module("torch.multiprocessing")
     context = multiprocessing.get_context("fork")
-    os.environ["STWEAVER_IPC"] = "1"
     here, there = context.Pipe()
     reader = context.Process(target=add_one, args=(way, there), daemon=True)
     reader.start()  # before this process starts CUDA
