@@ -126,6 +126,15 @@ std::string json_of(const Peaks& peaks) {
       .json();
 }
 
+std::string json_of(const MappingStatistics& mapping) {
+  return Object()
+      .add("maps", mapping.maps)
+      .add("unmaps", mapping.unmaps)
+      .add("idle_waits", mapping.idle_waits)
+      .add("nanoseconds", mapping.nanoseconds)
+      .json();
+}
+
 std::string json_of(const StepStatistics& step) {
   return Object().put("served", json_of(step.served)).put("peaks", json_of(step.peaks)).json();
 }
@@ -154,6 +163,7 @@ std::string json_of(const Session& session, int device) {
       .add("waits", now.waits)
       .add("reclaims", now.reclaims)
       .add("ooms", now.ooms)
+      .put("mapping", json_of(now.mapping))
       .json();
 }
 

@@ -67,6 +67,7 @@ class Steps:
     reserved: list[int] = field(default_factory=list)
     driver: list[int] = field(default_factory=list)
     hits: list[int] = field(default_factory=list)
+    mapping: list[float] = field(default_factory=list)  # ms in the driver, for STWeaver's arena
     before: dict[str, int] = field(default_factory=dict)  # peaks before the steady state
     started: float = 0
 
@@ -83,6 +84,7 @@ class Steps:
         self.reserved.append(memory_statistics(self.device).get("reserved_bytes.all.current", 0))
         self.driver.append(driver_used(self.device))
         self.hits.append(figure("hits"))
+        self.mapping.append(figure("nanoseconds") / 1e6)
         if len(self.seconds) == self.steps - self.steady and self.device == "cuda":
             self.before = peaks(self.device)
             cuda.reset_peak_memory_stats()
@@ -113,10 +115,12 @@ def measured(steps: Steps) -> dict[str, Any]:
         "reserved": steps.reserved,
         "driver": steps.driver,
         "hits_by_step": steps.hits,
+        "mapping_by_step": steps.mapping,
         "retries": torch_own.get("num_alloc_retries", 0),
         "ooms": torch_own.get("num_ooms", 0),
     }
-    return done | {name: figure(name) for name in ("hits", "misses", "arena", "plans", "waits", "reclaims")}
+    names = ("hits", "misses", "arena", "plans", "waits", "reclaims", "maps", "unmaps", "idle_waits")
+    return done | {name: figure(name) for name in names}
 
 
 def start(run: Run, device: str, rank: str) -> None:

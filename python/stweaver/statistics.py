@@ -51,6 +51,16 @@ class Step:
 
 
 @dataclass(frozen=True)
+class ArenaMapping:
+    """What the driver did for the arena."""
+
+    maps: int  # calls that put memory behind it
+    unmaps: int  # calls that took it away
+    idle_waits: int  # for the device to be idle, before memory was taken away
+    nanoseconds: int  # that all of them took
+
+
+@dataclass(frozen=True)
 class DeviceStats:
     """One device, since the session first served it."""
 
@@ -75,6 +85,7 @@ class DeviceStats:
     waits: int  # for another stream
     reclaims: int
     ooms: int
+    mapping: ArenaMapping
 
     @property
     def saved(self) -> int:
@@ -166,6 +177,7 @@ def _device(fields: Mapping[str, Any]) -> DeviceStats:
             "peaks": _peaks_of(fields["peaks"]),
             "step": _step(fields["step"]),
             "last_step": _step(fields["last_step"]),
+            "mapping": ArenaMapping(**_known(ArenaMapping, fields["mapping"])),
         }
     )
 

@@ -1,6 +1,7 @@
 #include "runtime/arena.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 namespace stweaver {
@@ -102,8 +103,19 @@ bool Arena::map(const Interval& range, Bytes extent) {
   return true;
 }
 
+/// Such calls take from ten microseconds to milliseconds: looking at the clock costs nothing beside them.
+template <typename Call>
+bool Arena::timed(std::int64_t& calls, Call call) {
+  const auto began = std::chrono::steady_clock::now();
+  const bool went_well = call();
+  const auto took = std::chrono::steady_clock::now() - began;
+  mapping_.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
+  ++calls;
+  return went_well;
+}
+
 bool Arena::map_extent(std::size_t at, Interval range) {
-  if (!device_->map(pointer(range.lower), range.length())) return false;
+  if (!timed(mapping_.maps, [&] { return device_->map(pointer(range.lower), range.length()); })) return false;
   extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(at), {range.lower, range.length()});
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
@@ -119,14 +131,15 @@ void Arena::unmap_idle(const Interval& keep, Bytes enough) {
   };
   std::erase_if(extents_, [&](const Extent& extent) {
     if (before - mapped_ >= enough || !is_idle(extent)) return false;
-    if (!is_still) is_still = device_->synchronize();
+    if (!is_still) is_still = timed(mapping_.idle_waits, [&] { return device_->synchronize(); });
     return *is_still && unmap_extent(extent);
   });
 }
 
 /// Whether the device took it; the caller forgets the extent.
 bool Arena::unmap_extent(const Extent& extent) {
-  if (!device_->unmap(pointer(extent.offset), extent.size)) return false;
+  if (!timed(mapping_.unmaps, [&] { return device_->unmap(pointer(extent.offset), extent.size); }))
+    return false;
   free_space.take(extent.offset, extent.size);
   mapped_ -= extent.size;
   return true;

@@ -12,6 +12,14 @@
 
 namespace stweaver {
 
+/// What the device did for an arena.
+struct MappingStatistics {
+  std::int64_t maps = 0;         ///< calls that put memory behind addresses
+  std::int64_t unmaps = 0;       ///< calls that took it away
+  std::int64_t idle_waits = 0;   ///< for the device to be idle, before memory was taken away
+  std::int64_t nanoseconds = 0;  ///< that all of them took
+};
+
 /// Far more addresses than the device has memory, reserved once; memory is mapped where a plan needs it and
 /// unmapped where nobody does, so an arena grows, shrinks and moves on while blocks stay where they are. What
 /// has memory and no tenant is in the free space.
@@ -65,6 +73,7 @@ class Arena {
   /// Where that is: first address and size in bytes, by address; neighbours apart.
   [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
   [[nodiscard]] Bytes page_size() const { return device_->page_size(); }
+  [[nodiscard]] const MappingStatistics& mapping() const { return mapping_; }
 
   FreeSpace free_space;
 
@@ -79,11 +88,14 @@ class Arena {
   bool map_extent(std::size_t at, Interval range);
   bool unmap_extent(const Extent& extent);
   [[nodiscard]] std::byte* pointer(Bytes offset) const;
+  template <typename Call>
+  bool timed(std::int64_t& calls, Call call);
 
   Device* device_;
   std::uintptr_t base_ = 0;
   Bytes addresses_ = 0;
   Bytes mapped_ = 0;
+  MappingStatistics mapping_;
   std::vector<Extent> extents_;  ///< in order of offset
 };
 

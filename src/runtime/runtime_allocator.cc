@@ -588,6 +588,7 @@ RuntimeStatistics RuntimeAllocator::statistics() const {
   all.planned_arena = plan_range().length();
   all.waits = order_.waits();
   all.events = order_.events();
+  all.mapping = arena_.mapping();
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/base.h"
+#include "runtime/arena.h"
 
 namespace stweaver {
 
@@ -72,6 +73,7 @@ struct RuntimeStatistics {
   std::int64_t reclaims = 0;    ///< times the arena gave idle memory to a fallback that had none left
   std::int64_t refusals = 0;    ///< times the device had no memory for what no plan governs
   std::int64_t ooms = 0;        ///< requests that failed
+  MappingStatistics mapping;    ///< behind the arena
   StepStatistics step;          ///< since the last step boundary
   StepStatistics last_step;     ///< the step before
 

@@ -235,6 +235,7 @@ def device(number: int, follows: int) -> dict[str, object]:
         "peaks": peaks(80, 100),
         "step": step,
         "last_step": step,
+        "mapping": {"maps": 5, "unmaps": 1, "idle_waits": 1, "nanoseconds": 70},
         "unheard_of": 1,
         **dict.fromkeys(counts.split(), 7),
     }

@@ -146,6 +146,18 @@ TEST(Arena, WaitsForAllWorkBeforeItGivesBack) {
   EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 2);
 }
 
+TEST(Arena, CountsWhatTheDeviceDidForIt) {
+  HostDevice device(8 * kExtent);
+  Arena arena(device);
+  ASSERT_TRUE(arena.map({0, 3 * kExtent}));
+  arena.free_space.take(0, 512);
+  arena.unmap_idle({});
+  EXPECT_EQ(arena.mapping().maps, 3);
+  EXPECT_EQ(arena.mapping().unmaps, 2);
+  EXPECT_EQ(arena.mapping().idle_waits, 1);
+  EXPECT_GT(arena.mapping().nanoseconds, 0);
+}
+
 TEST(Arena, MapsInPiecesOfTheSizeAskedFor) {
   HostDevice host(kGiB);
   FailingDevice device(host);
