@@ -31,6 +31,9 @@ constexpr int kMostSteps = 12;
 /// most of those to come.
 constexpr int kVaryingSteps = 3;
 
+/// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary.
+constexpr std::int64_t kFirstAdoption = 2;
+
 bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
   return planner.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
@@ -85,20 +88,29 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       patience_(kPatience) {
   if (!options_.plan) options_.plan = plan_step;
   allocator_.use_free_form(options_.free_form);
+  if (!saved || !begin_with(saved)) start_recording();
+}
+
+/// Whether there is such a plan and it can be followed.
+bool LifeCycle::begin_with(const SavedPlan& saved) {
   try {
-    if (saved && adopt(std::make_shared<PlanIndex>(saved()))) {
-      start_watching();
-      return;
+    auto plan = std::make_shared<const PlanIndex>(saved());
+    if (plan->plan().prologue == 0) {
+      follow_once_steps_repeat(std::move(plan));
+      return true;
     }
+    if (!adopt(plan)) return false;
+    start_watching();
+    return true;
   } catch (const Error& error) {
     log(error.what());
+    return false;
   }
-  start_recording();
 }
 
 LifeCycle::~LifeCycle() {
   wait_for_planner();
-  if (recorder_) allocator_.record(nullptr);
+  stop_recording();
   allocator_.use_free_form(false);
 }
 
@@ -110,8 +122,8 @@ void LifeCycle::begin_step() {
   allocator_.begin_step();
   ++steps_;
   tell_refusals();
-  if (stage_ == Stage::kRecording && steps_ >= recording_ends_) return start_planning();
-  if (stage_ == Stage::kPlanning && is_ready(planner_)) return take_plan();
+  if (stage_ == Stage::kRecording && steps_ >= first_whole_step_ + steps_to_record_) return start_planning();
+  if (stage_ == Stage::kPlanning && steps_ >= kFirstAdoption && is_ready(planner_)) return take_plan();
   if (stage_ == Stage::kWatching) watch();
 }
 
@@ -123,6 +135,14 @@ void LifeCycle::poll() {
     start_planning();
 }
 
+/// What is allocated before the steps repeat is not in that plan.
+void LifeCycle::follow_once_steps_repeat(std::shared_ptr<const PlanIndex> plan) {
+  stage_ = Stage::kPlanning;
+  std::promise<std::shared_ptr<const PlanIndex>> made;
+  made.set_value(std::move(plan));
+  planner_ = made.get_future();
+}
+
 void LifeCycle::start_recording() {
   stage_ = Stage::kRecording;
   const bool at_boundary = steps_ > 0;
@@ -132,7 +152,7 @@ void LifeCycle::start_recording() {
                                                            .timed = !at_boundary});
   // A step lies between two boundaries, and the first of them may be still to come.
   if (at_boundary) recorder_->mark(text("step ", steps_));
-  recording_ends_ = steps_ + steps_to_record_ + (at_boundary ? 0 : 1);
+  first_whole_step_ = steps_ + (at_boundary ? 0 : 1);
   recording_began_ = requests_of(allocator_);
   allocator_.use_free_form(options_.free_form);
   allocator_.record(recorder_);
@@ -140,16 +160,20 @@ void LifeCycle::start_recording() {
   log(text("recording ", steps_to_record_, " steps from step ", steps_, " on"));
 }
 
+void LifeCycle::stop_recording() {
+  if (!recorder_) return;
+  allocator_.record(nullptr);
+  recorder_->finish();
+  if (!recorder_->failure().empty()) log(recorder_->failure());
+  recorder_.reset();
+}
+
 void LifeCycle::start_planning() {
   stage_ = Stage::kPlanning;
-  allocator_.record(nullptr);
-  const std::shared_ptr<Recorder> recorder = std::exchange(recorder_, nullptr);
-  if (!recorder->failure().empty()) log(recorder->failure());
-  log(text("planning from ", recorder->trace().requests.size(), " recorded requests"));
-  const auto work = [recorder, plan = options_.plan] {
-    recorder->finish();
-    return std::make_shared<const PlanIndex>(plan(recorder->trace()));
-  };
+  const auto trace = std::make_shared<Trace>(allocator_.recorded());
+  trace->complete = true;
+  log(text("planning from ", trace->requests.size(), " recorded requests"));
+  const auto work = [trace, plan = options_.plan] { return std::make_shared<const PlanIndex>(plan(*trace)); };
   try {
     planner_ = std::async(std::launch::async, work);
   } catch (const std::system_error& error) {  // no more threads
@@ -167,6 +191,7 @@ void LifeCycle::take_plan() {
     return give_up();
   }
   if (plan->plan().slots.empty()) return record_longer();
+  stop_recording();
   adopt(plan);
   start_watching();
 }
@@ -178,7 +203,7 @@ void LifeCycle::record_longer() {
   if (is_enough) return give_up();
   steps_to_record_ *= 2;
   requests_to_record_ *= 2;
-  start_recording();
+  stage_ = Stage::kRecording;
 }
 
 bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
@@ -197,6 +222,7 @@ bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
 
 /// For a good while.
 void LifeCycle::give_up() {
+  stop_recording();
   patience_ = kMostPatience;
   // The allocator behind ours is made for what follows no plan.
   if (!allocator_.follows_plan()) allocator_.use_free_form(false);

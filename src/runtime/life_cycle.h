@@ -21,19 +21,22 @@ namespace stweaver {
 ///        ^                           |                           ^
 ///        +---nothing repeats---------+---no memory for it--------+
 ///
-/// A plan that is followed stays in force through all of it, until another is adopted.
+/// A plan that is followed stays in force through all of it, until another is adopted. Requests are written
+/// down until the planner is done, so that a recording that was too short just goes on.
 enum class Stage : std::uint8_t {
   kRecording,  ///< every request is written down
-  kPlanning,   ///< a thread works on what was recorded
+  kPlanning,   ///< a thread works on what was recorded, or a saved plan of steps alone waits for them
   kWatching,   ///< whether the plan fits
 };
 
 std::string_view name_of(Stage stage);
 
 struct LifeCycleOptions {
-  int device = 0;          ///< its number, for traces and log lines
-  std::string settings;    ///< of the upstream allocator, for traces
-  std::string plan_path;   ///< follow the plan in this file from the job's first request on; empty for none
+  int device = 0;        ///< its number, for traces and log lines
+  std::string settings;  ///< of the upstream allocator, for traces
+  /// Follow the plan in this file: from the job's first request on, or, where it is of steps alone, from the
+  /// second step boundary on. Empty for none.
+  std::string plan_path;
   std::string trace_path;  ///< also record into this file, the first time; empty for none
   static constexpr int kAllSteps = std::numeric_limits<int>::max();
   /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
@@ -85,7 +88,10 @@ class LifeCycle {
 
   LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, const SavedPlan& saved);
 
+  bool begin_with(const SavedPlan& saved);
+  void follow_once_steps_repeat(std::shared_ptr<const PlanIndex> plan);
   void start_recording();
+  void stop_recording();
   [[nodiscard]] bool only_records() const { return options_.record_steps == LifeCycleOptions::kAllSteps; }
   void start_planning();
   void take_plan();
@@ -103,14 +109,14 @@ class LifeCycle {
   std::int64_t steps_ = 0;  ///< boundaries so far
   std::shared_ptr<Recorder> recorder_;
   std::future<std::shared_ptr<const PlanIndex>> planner_;
-  std::int64_t recording_ends_ = 0;   ///< at this boundary
-  std::int64_t recording_began_ = 0;  ///< requests served before
-  int steps_to_record_;               ///< whole ones
-  std::int64_t requests_to_record_;   ///< where nobody marks steps
-  Bytes missed_bytes_ = 0;            ///< when watch() last looked
-  int misfits_ = 0;                   ///< steps that the plan did not fit, less those that were forgiven
-  int fits_ = 0;                      ///< steps in a row that it fitted
-  int patience_;                      ///< misfits to bear
+  std::int64_t first_whole_step_ = 0;  ///< of those recorded, by the boundary before it
+  std::int64_t recording_began_ = 0;   ///< requests served before
+  int steps_to_record_;                ///< whole ones
+  std::int64_t requests_to_record_;    ///< where nobody marks steps
+  Bytes missed_bytes_ = 0;             ///< when watch() last looked
+  int misfits_ = 0;                    ///< steps that the plan did not fit, less those that were forgiven
+  int fits_ = 0;                       ///< steps in a row that it fitted
+  int patience_;                       ///< misfits to bear
   bool told_refusals_ = false;
 };
 

@@ -579,6 +579,11 @@ void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {
   if (recorder_) recorder_->reserve(statistics_.reserved());
 }
 
+Trace RuntimeAllocator::recorded() const {
+  const std::scoped_lock lock(mutex_);
+  return recorder_ ? recorder_->trace() : Trace();
+}
+
 // ---- statistics ----
 
 RuntimeStatistics RuntimeAllocator::statistics() const {

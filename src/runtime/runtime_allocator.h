@@ -80,6 +80,8 @@ class RuntimeAllocator {
 
   /// Writes every request down from now on, blocks that live first. nullptr: no more.
   void record(std::shared_ptr<Recorder> recorder);
+  /// A copy of what was written down so far; empty where nothing is recorded.
+  [[nodiscard]] Trace recorded() const;
 
   /// Whether requests that no plan has a place for are served in the arena too (free_form.h), so that what
   /// they leave behind can be given back page by page; off at first. CUDA graphs, MemPools and whatever the

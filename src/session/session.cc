@@ -73,24 +73,37 @@ void Session::begin_life(Place& place) {
     life.plan = [this, &place](const Trace& trace) { return plan_and_save(place, trace); };
   const Served before = place.allocator.statistics().served;
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
-  place.begins = before.hits() + before.misses() == 0 && !place.allocator.follows_plan();
+  place.begins = before.hits() + before.misses() == 0 && place.life->stage() == Stage::kRecording;
+  place.saved = 0;
 }
 
-/// The plan for the steps to come; the one for the whole job follows in another thread, from the same trace.
+/// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
+/// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
 Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
-  const bool is_whole_job = std::exchange(place.begins, false);
-  if (!is_whole_job || step.slots.empty()) return step;
+  if (step.slots.empty()) return step;
+  const std::size_t slots = step.slots.size() - step.prologue;
+  if (std::exchange(place.begins, false)) {
+    save(place, [trace] { return plan_job(trace); });
+    place.saved = slots;
+  } else if (place.saved == slots) {
+    save(place, [step] { return step; });
+  }
+  return step;
+}
+
+/// In another thread.
+void Session::save(Place& place, std::function<Plan()> plan) {
+  if (place.saver.valid()) place.saver.wait();
   const std::string path = for_device(options_.save_path, place.number);
-  place.saver = std::async(std::launch::async, [this, trace, path] {
+  place.saver = std::async(std::launch::async, [this, path, plan = std::move(plan)] {
     try {
-      save_plan(plan_job(trace), path);
-      write(text("saved the plan of the whole job as ", path));
+      save_plan(plan(), path);
+      write(text("saved a plan for the next run as ", path));
     } catch (const std::exception& error) {
       write(text("no plan saved: ", error.what()));
     }
   });
-  return step;
 }
 
 void Session::begin_step() {

@@ -96,6 +96,7 @@ class Session {
     std::unique_ptr<Upstream> upstream;
     RuntimeAllocator allocator;
     bool begins = false;      ///< the first recording has seen the job from its first request on
+    std::size_t saved = 0;    ///< slots of the step in the plan that was saved for the next run
     std::future<void> saver;  ///< at work on the plan for the next run
     std::unique_ptr<LifeCycle> life;
   };
@@ -104,6 +105,7 @@ class Session {
   Place& make_place(int device);
   void begin_life(Place& place);
   Plan plan_and_save(Place& place, const Trace& trace);
+  void save(Place& place, std::function<Plan()> plan);
   void count_request();
   [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }
   void free_now(void* memory) const;

@@ -180,10 +180,10 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
 TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerBeforeItPlans) {
   LifeCycle life(allocator, options());
   program.build();
-  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 23, 17, 22}) run(life, 1, scale);
+  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 23}) run(life, 1, scale);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
-                                 HasSubstr("recording longer"), HasSubstr("recording 4 steps from step 4"),
-                                 HasSubstr("planning from"), HasSubstr("following a plan from step 9 on")));
+                                 HasSubstr("recording longer"), HasSubstr("planning from"),
+                                 HasSubstr("following a plan from step 6 on")));
   EXPECT_EQ(last_step().misses(), 0) << "no step was longer than those recorded";
 }
 
@@ -227,6 +227,39 @@ TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
   EXPECT_EQ(allocator.statistics().served.misses(), 0);
   EXPECT_EQ(upstream.reserved(), 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 0 on")));
+}
+
+/// As an earlier run left it that had seen more of the same steps.
+Plan saved_plan_of_steps() {
+  HostDevice device(kCapacity);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  RuntimeAllocator allocator(device, upstream);
+  Plan plan;
+  LifeCycleOptions how;
+  how.plan = [&](const Trace& trace) { return plan = plan_step(trace); };
+  LifeCycle life(allocator, how);
+  Program program(allocator);
+  program.build();
+  for (int i = 0; i < 4; ++i) {
+    life.begin_step();
+    program.step();
+  }
+  life.wait_for_planner();
+  return plan;
+}
+
+TEST_F(LifeCycleTest, FollowsASavedPlanOfStepsAloneOnceStepsRepeat) {
+  Plan plan = saved_plan_of_steps();
+  ASSERT_EQ(plan.prologue, 0U);
+  LifeCycle life(allocator, options(), std::move(plan));
+  program.build();
+  program.step();
+  run(life, 1);
+  EXPECT_FALSE(allocator.follows_plan()) << "nothing tells weights from what only crosses the boundary";
+  run(life, 2);
+  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().reused, 0);
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 2 on")));
 }
 
 TEST_F(LifeCycleTest, StartsWithThePlanInAFile) {

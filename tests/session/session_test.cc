@@ -1,5 +1,6 @@
 #include "session/session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include "device/device.h"
 #include "plan/plan.h"
+#include "plan/plan_file.h"
 #include "runtime/runtime.h"
 #include "simulate/caching_upstream.h"
 #include "trace/files.h"
@@ -38,11 +40,11 @@ class SessionTest : public testing::Test {
   void* take(int device, Bytes size) { return session.allocate(device, size, 0); }
 
   /// A step of a training job on a device: activations that die in reverse, then temporaries.
-  void step(int device = 0) {
+  void step(int device = 0, Bytes temporary = kMiB) {
     std::vector<void*> activations;
     for (Bytes i = 1; i <= kLayers; ++i) activations.push_back(take(device, i * 64 * kKiB));
     for (; !activations.empty(); activations.pop_back()) {
-      session.free(take(device, 1 * kMiB));
+      session.free(take(device, temporary));
       session.free(activations.back());
     }
     session.begin_step();
@@ -120,6 +122,40 @@ TEST_F(SessionTest, SavesAPlanThatTheNextRunFollowsFromItsFirstRequest) {
   void* const again = next.allocate(0, 3 * kMiB, 0);
   EXPECT_EQ(next.allocator(0)->statistics().served.planned, 1);
   next.free(again);
+}
+
+TEST_F(SessionTest, SavesThePlanOfAJobWhoseStepsDifferOnceItHasSeenEnoughOfThem) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  void* const weights = take(0, 3 * kMiB);
+  for (Bytes i = 1; i < 2000 && !session.allocator(0)->follows_plan(); ++i) {
+    step(0, kMiB + i % 7 * 64 * kKiB);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  session.stop();
+  session.free(weights);
+  EXPECT_THAT(session.log(), Contains(HasSubstr("recording longer")));
+  const Plan plan = read_plan(file_source(path), path);
+  EXPECT_GT(plan.prologue, 0U) << "it begins with the job's first request";
+  EXPECT_EQ(plan.slots.front().size, 3 * kMiB);
+}
+
+TEST_F(SessionTest, ReplacesTheSavedPlanWhenItHasSeenMoreOfTheSameSteps) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_followed();
+  for (Bytes i = 1; i < 2000 && session.allocator(0)->statistics().plans < 2; ++i) {
+    step(0, 2 * kMiB + i % 7 * 64 * kKiB);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  session.stop();
+  const Plan plan = read_plan(file_source(path), path);
+  EXPECT_EQ(plan.prologue, 0U) << "the beginning of the job was not seen with such steps";
+  const auto largest = std::ranges::max(plan.slots, {}, &Slot::size);
+  EXPECT_GE(largest.size, 2 * kMiB);
+  EXPECT_TRUE(largest.varying);
 }
 
 TEST_F(SessionTest, SavesNothingForAJobThatItDidNotSeeFromTheStart) {
