@@ -132,8 +132,16 @@ Slot parse_slot(Parser& parser) {
   slot.offset = parser.take_number<Bytes>(line);
   slot.stream = parser.take_number<Stream>(line);
   slot.death = parser.take_number<Time>(line);
-  slot.varying = line == "varying";
-  if (!line.empty() && !slot.varying) parser.refuse("junk behind the numbers");
+  slot.varying = line == "varying" || line.starts_with("varying ");
+  if (slot.varying) {
+    line.remove_prefix(std::min(line.find(' '), line.size()));
+    if (!line.empty()) {
+      line.remove_prefix(1);
+      slot.room.lower = parser.take_number<Bytes>(line);
+      slot.room.upper = parser.take_number<Bytes>(line);
+    }
+  }
+  if (!line.empty()) parser.refuse("junk behind the numbers");
   if (slot.death == -1) slot.death = kForever;
   if (slot.size < 0 || slot.offset < kUnplanned || slot.death < 0) parser.refuse("a number is out of range");
   return slot;
@@ -151,6 +159,11 @@ void validate_plan(const Plan& plan, const std::string& name) {
     if (slot.death != kForever && !within_two_steps)
       refuse("slot ", i, " dies at ", slot.death, ", which cannot be");
     if (slot.size == 0) refuse("slot ", i, " is empty");
+    const Interval& room = slot.room;
+    const bool has_room = room.lower != 0 || room.upper != 0;
+    if (has_room && (slot.offset != kUnplanned || room.lower < 0 || room.upper <= room.lower ||
+                     room.upper > plan.arena || room.lower % plan.alignment != 0))
+      refuse("slot ", i, " has no such room");
     if (slot.offset == kUnplanned) continue;
     if (slot.offset % plan.alignment != 0) refuse("slot ", i, " is not aligned");
     if (slot.size > plan.arena || slot.offset > plan.arena - slot.size)
@@ -181,7 +194,9 @@ void write_plan(const Plan& plan, std::ostream& out) {
   body << "slots " << plan.slots.size() << '\n';
   for (const Slot& slot : plan.slots) {
     body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' '
-         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " varying\n" : "\n");
+         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " varying" : "");
+    if (!slot.room.empty()) body << ' ' << slot.room.lower << ' ' << slot.room.upper;
+    body << '\n';
   }
   const std::string content = body.str();
   out << content << "crc32c " << hex(crc_of(content), 8) << '\n';

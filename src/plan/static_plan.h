@@ -24,6 +24,9 @@ struct Slot {
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
   bool varying = false;  ///< serves any smaller request of its position, not just this size
+  /// Of an unplanned slot: bytes of the arena that are its group's while any of the group lives (experts of
+  /// an MoE layer); empty for none.
+  Interval room = {};
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.

@@ -17,8 +17,10 @@ constexpr double kGoodEnough = 1.01;
 /// The instance of a job, and which slots each item stands for.
 struct JobInstance {
   Instance instance;
-  std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item; none for room that dynamic requests get
-  std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
+  std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item
+  std::size_t first_room = 0;                        ///< from this item on, room for its slots together
+  std::size_t end_of_rooms = 0;
+  std::vector<std::uint32_t> persistent;  ///< slots, in the order of instance.persistent
 };
 
 class JobBuilder {
@@ -112,10 +114,11 @@ class JobBuilder {
     const Position& position = pattern_.positions[p];
     const Time birth = prologue() + p;
     const Time death = position.death == kForever ? kForever : prologue() + position.death;
-    step_slots_.push_back({.size = slot_size(position.size),
-                           .stream = position.stream,
-                           .death = death,
-                           .varying = position.size != position.smallest});
+    step_slots_.push_back(
+        {.size = slot_size(position.size),
+         .stream = position.stream,
+         .death = death,
+         .varying = position.size != position.smallest || position.kind == PositionKind::kDynamic});
     if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
     const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
@@ -123,15 +126,17 @@ class JobBuilder {
              group_of(trace_.requests[representative_[p]]));
   }
 
-  /// Room for each dynamic group, as an item that is nobody's slot: what the plan leaves alone there is the
-  /// Dynamic Reusable Space that the group's requests are served from.
+  /// Room for each dynamic group, as one item.
   void add_dynamic_groups() {
+    job_.first_room = job_.instance.items.size();
     for (const DynamicGroup& group : find_dynamic_groups(pattern_, trace_, options_.alignment)) {
       const auto [life, echo] = lives_of(prologue() + group.life.lower, prologue() + group.life.upper);
       job_.instance.items.push_back(
           {.size = group.size, .life = life, .echo = echo, .group = -1, .lane = lane_of(group.stream)});
-      job_.slots_of.emplace_back();
+      job_.slots_of.push_back(group.members);
+      for (std::uint32_t& slot : job_.slots_of.back()) slot += static_cast<std::uint32_t>(plan_.prologue);
     }
+    job_.end_of_rooms = job_.instance.items.size();
   }
 
   /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
@@ -292,7 +297,12 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   plan.winner = result.winner;
   plan.stream_gap = job.instance.lane_gap;
   for (std::size_t i = 0; i < result.placement.size(); ++i) {
-    for (const std::uint32_t slot : job.slots_of[i]) plan.slots[slot].offset = result.placement[i];
+    const Bytes offset = result.placement[i];
+    const bool is_room = i >= job.first_room && i < job.end_of_rooms;
+    for (const std::uint32_t slot : job.slots_of[i]) {
+      if (is_room) plan.slots[slot].room = {offset, offset + job.instance.items[i].size};
+      if (!is_room) plan.slots[slot].offset = offset;
+    }
   }
   Bytes top = plan.arena;
   for (const std::uint32_t slot : job.persistent) {

@@ -240,6 +240,65 @@ void vote_against(const std::vector<int>& change, std::vector<int>& votes) {
   }
 }
 
+/// How far around a position dynamic ones are looked for, and so many of its size make it one of theirs; how
+/// far around others of exactly its size, of which so many are no chance; and how many dynamic ones make up
+/// for one that varies with its neighbours.
+constexpr std::size_t kRow = 32;
+constexpr std::size_t kFewest = 4;
+constexpr std::size_t kAround = 64;
+constexpr std::size_t kNoChance = 8;
+constexpr std::size_t kOutvoted = 2;
+
+/// Calls visit(position) for those up to `reach` places away from p.
+template <typename Visit>
+void each_around(const Pattern& pattern, std::size_t p, std::size_t reach, Visit visit) {
+  const std::size_t end = std::min(pattern.positions.size(), p + reach + 1);
+  for (std::size_t i = p - std::min(p, reach); i < end; ++i) {
+    if (i != p) visit(pattern.positions[i]);
+  }
+}
+
+/// Whether what is around the position is dynamic and of about its size.
+bool is_among_dynamic(const Pattern& pattern, std::size_t p) {
+  const Position& position = pattern.positions[p];
+  std::size_t alike = 0;
+  std::size_t dynamic = 0;
+  std::size_t varying = 0;
+  each_around(pattern, p, kRow, [&](const Position& other) {
+    const bool about_equal =
+        3 * other.smallest <= 4 * position.size && 3 * position.smallest <= 4 * other.size;
+    if (other.kind != PositionKind::kDynamic || other.stream != position.stream) {
+      if (other.size != other.smallest) ++varying;
+      return;
+    }
+    ++dynamic;
+    if (about_equal) ++alike;
+  });
+  return alike >= kFewest && dynamic >= kOutvoted * varying;
+}
+
+/// Whether hardly anybody around it has exactly its size. What has its size for a reason (a weight's
+/// gradient) has company.
+bool is_alone_of_its_size(const Pattern& pattern, std::size_t p) {
+  std::size_t same = 0;
+  each_around(pattern, p, kAround, [&](const Position& other) {
+    if (other.kind != PositionKind::kDynamic && other.size == pattern.positions[p].size) ++same;
+  });
+  return same < kNoChance;
+}
+
+/// Marks as dynamic what stands among dynamic positions and is of about their size: that the recorded steps
+/// agreed on it, that only one of them had it, or that it moved along with its neighbours was chance.
+void find_dynamic_by_chance(Pattern& pattern) {
+  std::vector<std::size_t> found;
+  for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
+    if (pattern.positions[p].kind != PositionKind::kDynamic && is_among_dynamic(pattern, p) &&
+        is_alone_of_its_size(pattern, p))
+      found.push_back(p);
+  }
+  for (const std::size_t p : found) pattern.positions[p].kind = PositionKind::kDynamic;
+}
+
 void find_dynamic(const Trace& trace, Pattern& pattern) {
   std::vector<int> votes(pattern.positions.size(), 0);
   std::vector<Bytes> reference(pattern.positions.size(), -1);
@@ -256,6 +315,7 @@ void find_dynamic(const Trace& trace, Pattern& pattern) {
   for (std::size_t p = 0; p < votes.size(); ++p) {
     if (votes[p] > 0) pattern.positions[p].kind = PositionKind::kDynamic;
   }
+  find_dynamic_by_chance(pattern);
 }
 
 }  // namespace

@@ -41,11 +41,14 @@ Likeness likeness_of(const Slot& slot) {
 }  // namespace
 
 PlanIndex::PlanIndex(Plan plan)
-    : plan_(std::move(plan)), use_(plan_), hands_over_(plan_.slots.size(), false) {
+    : plan_(std::move(plan)), use_(plan_, true), hands_over_(plan_.slots.size(), false) {
   if (plan_.alignment % kAlignment != 0) {
     fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
          kAlignment);
   }
+  const bool has_rooms = std::any_of(plan_.slots.begin(), plan_.slots.end(),
+                                     [](const Slot& slot) { return !slot.room.empty(); });
+  if (has_rooms) use_of_slots_.emplace(plan_, false);
   sort_by_stream();
   for (PlannedStream& stream : streams_) {
     find_chance_sizes(stream);

@@ -90,7 +90,9 @@ class PlanIndex {
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
   /// Whether sizes or numbers of requests differ from step to step.
   [[nodiscard]] bool varies() const { return varies_; }
-  [[nodiscard]] const PlannedUse& use() const { return use_; }
+  [[nodiscard]] const PlannedUse& use() const { return use_; }  ///< slots and rooms
+  /// Of slots alone, whose rooms are nobody's yet; nothing where the plan has no rooms.
+  [[nodiscard]] const std::optional<PlannedUse>& use_of_slots() const { return use_of_slots_; }
 
  private:
   void sort_by_stream();
@@ -101,6 +103,7 @@ class PlanIndex {
 
   const Plan plan_;
   const PlannedUse use_;
+  std::optional<PlannedUse> use_of_slots_;
   std::vector<PlannedStream> streams_;
   std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;

@@ -15,7 +15,8 @@ namespace stweaver {
 /// merged where they touch. O(slots * log slots) to build.
 class PlannedUse {
  public:
-  explicit PlannedUse(const Plan& plan);
+  /// `with_rooms`: what is set aside for groups counts as used by them.
+  PlannedUse(const Plan& plan, bool with_rooms);
 
   /// Appends to `ranges` where slots born in (slot, death) lie, ordered by lower end, no two touching; beyond
   /// the last slot the step begins again. `ranges` is cleared first.
@@ -28,6 +29,7 @@ class PlannedUse {
   void add_nodes(std::size_t begin, std::size_t end, std::vector<Interval>& ranges) const;
 
   const Plan* plan_;
+  bool with_rooms_;
   std::size_t leaves_ = 1;                    ///< a power of two
   std::vector<std::vector<Interval>> nodes_;  ///< of node i, children 2i and 2i + 1; 1 is the root
 };

@@ -174,7 +174,8 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
   // A guess tells at least how long such a request lives. One that the plan does not know may be the next
   // slot's after all, of another size.
   const Time life = match ? life_of(match->slot) : std::max(kHorizon, life_of(slot_ + 1));
-  const std::optional<Bytes> gap = find_gap(wish, why, life);
+  std::optional<Bytes> gap = match ? find_in_room(wish, match->slot) : std::nullopt;
+  if (!gap) gap = find_gap(wish, why, life);
   if (!gap) return std::nullopt;
   return reuse(*gap, wish);
 }
@@ -200,18 +201,34 @@ std::optional<Miss> RuntimeAllocator::take_slot(const Wish& wish) {
   return std::nullopt;
 }
 
+/// In what is set aside for the slot's group.
+std::optional<Bytes> RuntimeAllocator::find_in_room(const Wish& wish, std::uint32_t slot) {
+  const Interval& room = plan().slots[slot].room;
+  if (room.empty()) return std::nullopt;
+  const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+  return arena_.free_space.best_fit(wish.room, {base_ + room.lower, base_ + room.upper}, no_wait);
+}
+
 /// The smallest gap that the plan leaves alone for the next `life` requests. Any other would be in the way of
 /// planned requests, which would be in the way of others, and so on through the step. Any gap will do where
 /// the plan is not followed anyway: in a step larger than planned, or in something else than a step.
 std::optional<Bytes> RuntimeAllocator::find_gap(const Wish& wish, Miss why, Time life) {
-  in_use_.clear();
-  if (why != Miss::kTooLarge && !matcher_->is_astray(wish.lane)) {
-    const Time death = life == kForever ? kForever : static_cast<Time>(slot_) + life;
-    matcher_->index().use().between(slot_, death, in_use_);
-    for (Interval& range : in_use_) range = {range.lower + base_, range.upper + base_};
-  }
   const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
-  return arena_.free_space.best_fit(wish.room, plan_range(), no_wait, in_use_);
+  const auto find = [&] { return arena_.free_space.best_fit(wish.room, plan_range(), no_wait, in_use_); };
+  in_use_.clear();
+  const PlanIndex& index = matcher_->index();
+  // Where sizes move on their own, one that outgrew its slot says nothing of the step.
+  const bool outgrown = why == Miss::kTooLarge && !index.use_of_slots();
+  if (outgrown || matcher_->is_astray(wish.lane)) return find();
+  const Time death = life == kForever ? kForever : static_cast<Time>(slot_) + life;
+  const auto find_beside = [&](const PlannedUse& use) {
+    use.between(slot_, death, in_use_);
+    for (Interval& range : in_use_) range = {range.lower + base_, range.upper + base_};
+    return find();
+  };
+  const std::optional<Bytes> gap = find_beside(index.use());
+  // A room is set aside for the most that its group ever had: not all of them are full at one time.
+  return gap || !index.use_of_slots() ? gap : find_beside(*index.use_of_slots());
 }
 
 /// Takes a planned place if nobody lives there and the lane can be made to come after who lived there last.

@@ -146,6 +146,7 @@ class RuntimeAllocator {
   std::optional<Grant> find_place(const Wish& wish, Miss& why);
   [[nodiscard]] Time life_of(std::uint32_t number) const;
   std::optional<Miss> take_slot(const Wish& wish);
+  std::optional<Bytes> find_in_room(const Wish& wish, std::uint32_t slot);
   std::optional<Bytes> find_gap(const Wish& wish, Miss why, Time life);
   bool take(Bytes offset, const Wish& wish);
   bool settle_overlapping(Bytes offset, const Wish& wish);

@@ -89,6 +89,17 @@ TEST(PlanFile, KeepsEverything) {
   }
 }
 
+TEST(PlanFile, KeepsTheRoomsOfGroups) {
+  Plan plan;
+  plan.arena = 4096;
+  plan.slots = {{.size = 512, .death = 2, .varying = true, .room = {1024, 4096}},
+                {.size = 512, .death = 2, .varying = true},
+                {.size = 512, .death = 3, .varying = true, .room = {0, 512}}};
+  const Plan copy = read(written(plan));
+  ASSERT_EQ(copy.slots.size(), 3);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(copy.slots[i].room, plan.slots[i].room);
+}
+
 TEST(PlanFile, KeepsAnEmptyPlan) {
   EXPECT_EQ(written(read(written(Plan()))), written(Plan()));
 }
@@ -183,11 +194,32 @@ TEST(PlanFile, RefusesForgedNumbers) {
     lines.*part = value;
     return refused(lines);
   };
-  for (const std::string slot :
-       {"-1 0 0 -1", "0 0 0 -1", "1024 -2 0 -1", "512 1 0 -1", "2048 0 0 -1", "1024 0 -1 -1", "1024 0 0 -2",
-        "1024 0 0 0", "1024 9223372036854775807 0 -1", "1024 0 0", "9223372036854775807 0 0 -1",
-        "1024 0 0 -1 varyin", "1024 0 0 -1 varying ", "1024 0 0 -1 1", "1024  0 0 -1", " 1024 0 0 -1",
-        "1024 0 0 9223372036854775806"}) {
+  for (const std::string slot : {"-1 0 0 -1",
+                                 "0 0 0 -1",
+                                 "1024 -2 0 -1",
+                                 "512 1 0 -1",
+                                 "2048 0 0 -1",
+                                 "1024 0 -1 -1",
+                                 "1024 0 0 -2",
+                                 "1024 0 0 0",
+                                 "1024 9223372036854775807 0 -1",
+                                 "1024 0 0",
+                                 "9223372036854775807 0 0 -1",
+                                 "1024 0 0 -1 varyin",
+                                 "1024 0 0 -1 varying ",
+                                 "1024 0 0 -1 1",
+                                 "1024  0 0 -1",
+                                 " 1024 0 0 -1",
+                                 "1024 0 0 9223372036854775806",
+                                 "512 -1 0 -1 varying 0",
+                                 "512 -1 0 -1 varying 512 512",
+                                 "512 -1 0 -1 varying 1024 512",
+                                 "512 -1 0 -1 varying -512 512",
+                                 "512 -1 0 -1 varying 512 1536",
+                                 "512 -1 0 -1 varying 1 512",
+                                 "512 0 0 -1 varying 512 1024",
+                                 "512 -1 0 -1 varying 0 512 0",
+                                 "512 -1 0 -1 varying 0 9223372036854775807"}) {
     EXPECT_THAT(with(&Lines::slots, "slots 1\n" + slot + '\n'), EndsWith("; make the plan again")) << slot;
   }
   for (const std::string run :

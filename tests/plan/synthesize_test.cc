@@ -156,6 +156,10 @@ TEST(Synthesize, KeepsRoomForDynamicRequestsThatIsNobodysSlot) {
   const Trace trace = job.trace();
   const Plan plan = checked_plan(trace);
   EXPECT_LT(planned_slots(plan), plan.slots.size() / 2) << "no expert has a slot";
+  const auto have_room = std::count_if(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) {
+    return slot.room.length() >= 512 * 4000 * 9 / 10;
+  });
+  EXPECT_GE(have_room, 36) << "but nearly all of them have room together";
   EXPECT_GE(plan.arena, 512 * (5000 + 4000 * 9 / 10)) << "a few experts may not have moved by chance";
   EXPECT_LE(plan.arena, 512 * (5000 + 4000 * 11 / 10)) << "not the largest of each";
 }

@@ -128,6 +128,26 @@ TEST(RuntimeAllocator, CountsWhyTheFallbackServed) {
   EXPECT_EQ(missed[static_cast<std::size_t>(Miss::kOccupied)], 1);
 }
 
+TEST(RuntimeAllocator, ServesAGroupInItsRoomAndNobodyElseThere) {
+  // Two groups whose rooms the plan leaves alone for as long; the second one's is the smaller.
+  Plan plan;
+  plan.arena = 6 * kMiB;
+  const auto member = [](Interval room) {
+    return Slot{.size = kMiB, .death = 6, .varying = true, .room = room};
+  };
+  for (int i = 0; i < 4; ++i) plan.slots.push_back(member({0, 4 * kMiB}));
+  for (int i = 0; i < 2; ++i) plan.slots.push_back(member({4 * kMiB, 6 * kMiB}));
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream, index_of(std::move(plan)));
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(bytes(watched.allocate(kMiB - 512 * i)));
+  const std::byte* const arena = blocks.front();
+  for (int i = 0; i < 4; ++i) EXPECT_LT(blocks[static_cast<std::size_t>(i)], arena + 4 * kMiB);
+  for (int i = 4; i < 6; ++i) EXPECT_GE(blocks[static_cast<std::size_t>(i)], arena + 4 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().served.reused, 6);
+}
+
 TEST(RuntimeAllocator, KeepsTheStatisticsOfTheStepAndOfTheOneBefore) {
   HostDevice device(kGiB);
   CachingUpstream upstream{AllocatorSettings()};
