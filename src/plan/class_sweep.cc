@@ -171,17 +171,27 @@ class Sweeper {
         options_(options),
         budget_(budget),
         placement_(instance.items.size(), 0),
+        is_placed_(instance.items.size(), false),
         views_(static_cast<std::size_t>(instance.lanes)) {}
 
   std::optional<Placement> run(const Classes& classes) {
     stack_echoing();
+    return sweep(classes);
+  }
+
+  std::optional<Placement> run_around(const Placement& fixed, const Classes& classes) {
+    take(fixed);
+    return sweep(classes);
+  }
+
+ private:
+  std::optional<Placement> sweep(const Classes& classes) {
     for (const std::vector<ItemId>& members : members_of(classes)) {
       if (!place_class(members)) return std::nullopt;
     }
     return std::move(placement_);
   }
 
- private:
   [[nodiscard]] Lifespan oriented(const Lifespan& life) const {
     return stweaver::oriented(life, options_.mirrored);
   }
@@ -196,17 +206,30 @@ class Sweeper {
       const Item& item = instance_.items[id];
       if (item.echo.empty()) continue;
       placement_[id] = top;
+      is_placed_[id] = true;
       for (const Lifespan& span : {item.life, item.echo}) add(item, oriented(span), {top, top + item.size});
       top += item.size;
     }
     for (View& view : views_) view.end_class();
   }
 
-  /// Items without an echo by class, each class in order of birth.
+  void take(const Placement& fixed) {
+    placement_ = fixed;
+    for (View& view : views_) view.begin_class();
+    for (ItemId id = 0; id < fixed.size(); ++id) {
+      if (fixed[id] == kNowhere) continue;
+      const Item& item = instance_.items[id];
+      is_placed_[id] = true;
+      add(item, life_of(id), {fixed[id], fixed[id] + item.size});
+    }
+    for (View& view : views_) view.end_class();
+  }
+
+  /// Items that are not placed yet by class, each class in order of birth.
   [[nodiscard]] std::vector<std::vector<ItemId>> members_of(const Classes& classes) const {
     std::vector<std::vector<ItemId>> by_class;
     for (const ItemId id : order_) {
-      if (!instance_.items[id].echo.empty()) continue;
+      if (is_placed_[id]) continue;
       const auto index = static_cast<std::size_t>(classes[id]);
       if (by_class.size() <= index) by_class.resize(index + 1);
       by_class[index].push_back(id);
@@ -259,7 +282,8 @@ class Sweeper {
   const Sweep& options_;
   const Budget& budget_;
   Placement placement_;
-  std::vector<View> views_;  // by lane
+  std::vector<bool> is_placed_;  // before the first class
+  std::vector<View> views_;      // by lane
 };
 
 }  // namespace
@@ -342,6 +366,13 @@ std::optional<Placement> class_sweep(const Instance& instance, const BirthOrder&
 std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
                                      const Budget& budget) {
   return class_sweep(instance, birth_order(instance, options.mirrored), classes, options, budget);
+}
+
+std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
+                                            const Classes& classes, const Budget& budget) {
+  const Sweep options;
+  const BirthOrder order = birth_order(instance, options.mirrored);
+  return Sweeper(instance, order, options, budget).run_around(fixed, classes);
 }
 
 }  // namespace stweaver

@@ -39,4 +39,12 @@ std::optional<Placement> class_sweep(const Instance& instance, const BirthOrder&
 std::optional<Placement> class_sweep(const Instance& instance, const Classes& classes, const Sweep& options,
                                      const Budget& budget);
 
+/// The offset of an item that has none yet.
+inline constexpr Bytes kNowhere = -1;
+
+/// Places the rest where some items have their offsets in `fixed` and all others kNowhere. Wants a plain
+/// instance.
+std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
+                                            const Classes& classes, const Budget& budget);
+
 }  // namespace stweaver

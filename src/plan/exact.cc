@@ -26,6 +26,8 @@ constexpr std::size_t kWordBits = 64;
 constexpr int kDeepest = 8000;
 /// Nodes of the first attempts, for each item; Luby's sequence multiplies it. Without a failure it takes one.
 constexpr std::int64_t kFirstNodes = 2;
+/// What items are ordered by; so many attempts come before those that shuffle.
+constexpr std::int64_t kKeys = 4;
 
 std::uint64_t hash_of(std::uint64_t x) {  // the finalizer of SplitMix64 (Steele et al. 2014)
   x += 0x9e3779b97f4a7c15ULL;
@@ -688,7 +690,6 @@ std::int64_t luby(std::int64_t i) {
 /// they live, shuffled a little from the fifth attempt on; four attempts go by choices alone, the next four
 /// by failures too.
 Strategy strategy_of(const Board& board, std::int64_t round, std::uint64_t seed) {
-  constexpr std::int64_t kKeys = 4;
   constexpr double kNoise = 0.6;
   std::mt19937_64 random(hash_of(seed) + static_cast<std::uint64_t>(round));
   const auto noise = [&] {
@@ -719,6 +720,7 @@ ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOption
   if (puzzle.items.size() > kExactItems || capacity > kExactCapacity) return result;
   const Board board(puzzle, capacity);
   const Budget budget{.deadline = options.deadline, .stop = options.stop};
+  const std::int64_t first_round = options.shuffled ? kKeys : 0;
   const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(puzzle.items.size() + 1);
   // Thread t makes the attempts t, t + threads, ...: who finds what does not depend on who is faster.
   struct Found {
@@ -733,10 +735,11 @@ ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOption
   const auto work = [&](int thread) {
     Nogoods nogoods;
     std::int64_t used = 0;
-    for (std::int64_t round = thread; round < first_found && !impossible && used < options.nodes;
-         round += threads) {
+    for (std::int64_t round = first_round + thread;
+         round < first_found && !impossible && used < options.nodes; round += threads) {
       Attempt attempt(board, strategy_of(board, round, options.seed), nogoods,
-                      std::min(first_nodes * luby(round / threads), options.nodes - used), budget);
+                      std::min(first_nodes * luby((round - first_round) / threads), options.nodes - used),
+                      budget);
       const Verdict verdict = attempt.run();
       used += attempt.nodes();
       if (verdict == Verdict::kImpossible) impossible = true;

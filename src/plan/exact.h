@@ -26,6 +26,7 @@ struct ExactOptions {
   std::int64_t nodes = std::numeric_limits<std::int64_t>::max();  ///< to look at, on each thread
   Clock::time_point deadline = Clock::time_point::max();
   std::uint64_t seed = 1;
+  bool shuffled = false;  ///< no attempt in an order that is the same for every seed
   std::stop_token stop = {};
 };
 

@@ -4,6 +4,7 @@
 #include "plan/best_fit.h"       // IWYU pragma: export
 #include "plan/checker.h"        // IWYU pragma: export
 #include "plan/class_sweep.h"    // IWYU pragma: export
+#include "plan/core.h"           // IWYU pragma: export
 #include "plan/homophase.h"      // IWYU pragma: export
 #include "plan/instance.h"       // IWYU pragma: export
 #include "plan/plan_file.h"      // IWYU pragma: export

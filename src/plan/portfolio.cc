@@ -15,6 +15,7 @@
 
 #include "plan/best_fit.h"
 #include "plan/class_sweep.h"
+#include "plan/core.h"
 #include "plan/homophase.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
@@ -33,6 +34,14 @@ constexpr std::size_t kPatienceWork = 6'000'000;
 /// The constructors that look at every pair of items that meet join after this many rounds, if at all.
 constexpr int kCostlyRound = 12;
 constexpr std::size_t kCostlyPairs = 30'000'000;
+/// The core joins after so many, where there are no more items than this: what is easy is solved by then.
+constexpr int kCoreRound = 4;
+constexpr std::size_t kCoreItems = 100'000;
+constexpr std::int64_t kCoreSteps = 2'000'000;
+/// The core is what lives where less than this share of the bound is free, or than what is missing if that is
+/// more. Where that leads nowhere, a wider one may: it brings up more of what stands in the way.
+constexpr Bytes kCoreShare = 256;
+constexpr Bytes kWiderCore = 3;
 /// A member that has not improved itself for so many rounds is done.
 constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
@@ -72,6 +81,18 @@ Member one_shot(const std::string& name, std::function<std::optional<Placement>(
   return {name, 0, [pack = std::move(pack), done = false](const Budget& budget) mutable {
             return std::exchange(done, true) ? std::nullopt : pack(budget);
           }};
+}
+
+/// The core at the bound.
+std::optional<Placement> core(const Instance& instance, Bytes bound, const Budget& budget) {
+  const Bytes missing = budget.peak == Budget().peak ? 0 : budget.peak - bound;
+  const Bytes slack = std::max(missing, bound / kCoreShare);
+  for (const Bytes width : {slack, kWiderCore * slack}) {
+    const CoreOptions options{.capacity = bound, .slack = width, .steps = kCoreSteps};
+    std::optional<Placement> placement = core_first(instance, options, budget);
+    if (placement && peak_of(instance, *placement) <= bound) return placement;
+  }
+  return std::nullopt;
 }
 
 /// How many pairs of items live at the same time, counted up to `most`.
@@ -207,6 +228,11 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
 
+  if (plain && instance.items.size() <= kCoreItems) {
+    add("core",
+        [&instance, lower_bound](const Budget& budget) { return core(instance, lower_bound, budget); });
+    members.back().first_round = kCoreRound;
+  }
   if (!plain || pairs_that_meet(instance, kCostlyPairs) == kCostlyPairs) return members;
   const std::size_t quick = members.size();
   add("homophase", [&instance](const Budget& budget) { return homophase(instance, budget); });

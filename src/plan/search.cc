@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kFirstNodes = 20;
 /// Steps over items and sections that the first exact search may cost in all; large instances get fewer
 /// nodes.
-constexpr std::int64_t kFirstSteps = 20'000'000;
+constexpr std::int64_t kFirstSteps = 6'000'000;
 /// Peaks that are tried between the bound and the best peak so far, with one effort.
 constexpr int kHalvings = 6;
 
