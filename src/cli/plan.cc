@@ -31,6 +31,7 @@ struct Options {
   std::optional<Bytes> capacity;
   double timeout = 1;
   int threads = 0;
+  std::optional<double> max_scale;
   bool step_only = false;
   bool json = false;
 };
@@ -68,7 +69,8 @@ class Watch {
 
 PlanAnswer plan_trace(const Options& options, Watch& watch) {
   const Trace trace = open_trace(options.input, options.device);
-  const Profile profile = profile_of(trace);
+  Profile profile = profile_of(trace);
+  if (options.max_scale) extend_to_scale(profile.pattern, trace, *options.max_scale);
   SynthesizeOptions how;
   how.alignment = options.align.value_or(kAlignment);
   how.threads = options.threads;
@@ -169,6 +171,11 @@ void add_plan(CLI::App& app, int& status) {
       ->check(seconds());
   command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option(
+          "--max-scale", options->max_scale,
+          "have places for batches so many times the largest recorded, where sizes follow one length")
+      ->check(CLI::Range(1.0, 16.0));
   command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver plan snapshot.pickle -o job.plan");

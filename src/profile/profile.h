@@ -5,6 +5,7 @@
 #include "profile/dynamic_groups.h"  // IWYU pragma: export
 #include "profile/pattern.h"         // IWYU pragma: export
 #include "profile/phases.h"          // IWYU pragma: export
+#include "profile/scale.h"           // IWYU pragma: export
 #include "profile/steps.h"           // IWYU pragma: export
 #include "profile/summary.h"         // IWYU pragma: export
 #include "profile/timeline.h"        // IWYU pragma: export

@@ -1,0 +1,202 @@
+#include "profile/scale.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "base/base.h"
+
+namespace stweaver {
+namespace {
+
+constexpr double kMostScale = 16;
+/// So many neighbours on one side tell the quantity of a micro-batch.
+constexpr std::size_t kNeighbours = 16;
+/// Sizes are rounded: to multiples of a tile, to whole rows.
+constexpr double kTolerance = 0.01;
+constexpr double kSlack = 1024;
+/// Of the bytes that vary, so small a share may follow nothing: where micro-batches meet, neighbours do not
+/// tell.
+constexpr double kUnexplained = 0.1;
+constexpr double kMostBytes = 0x1p60;
+
+/// What one position held in each step; 0 where it was not.
+using Sizes = std::vector<Bytes>;
+
+/// A size at a share of the largest batch seen: a sum of powers of the share.
+struct Form {
+  std::array<double, 3> factors = {};
+
+  [[nodiscard]] double at(double share) const {
+    return factors[0] + factors[1] * share + factors[2] * share * share;
+  }
+};
+
+/// Sizes and the shares they were asked for at.
+struct Samples {
+  std::vector<double> shares;
+  std::vector<double> sizes;
+};
+
+bool agrees(const Form& form, const Samples& samples) {
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
+    const double error = std::abs(form.at(samples.shares[k]) - samples.sizes[k]);
+    if (error > kTolerance * samples.sizes[k] + kSlack) return false;
+  }
+  return true;
+}
+
+/// The least squares of one power.
+Form fit(const Samples& samples, int power) {
+  double products = 0;
+  double squares = 0;
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
+    const double basis = std::pow(samples.shares[k], power);
+    products += basis * samples.sizes[k];
+    squares += basis * basis;
+  }
+  Form form;
+  form.factors[static_cast<std::size_t>(power)] = squares > 0 ? products / squares : 0;
+  return form;
+}
+
+/// The least squares of two powers; nothing when the samples do not tell them apart or a size would shrink as
+/// the batch grows.
+std::optional<Form> fit(const Samples& samples, int lower, int upper) {
+  double ll = 0;
+  double lu = 0;
+  double uu = 0;
+  double ls = 0;
+  double us = 0;
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
+    const double low = std::pow(samples.shares[k], lower);
+    const double up = std::pow(samples.shares[k], upper);
+    ll += low * low;
+    lu += low * up;
+    uu += up * up;
+    ls += low * samples.sizes[k];
+    us += up * samples.sizes[k];
+  }
+  const double determinant = ll * uu - lu * lu;
+  if (determinant <= 1e-9 * ll * uu) return std::nullopt;
+  Form form;
+  form.factors[static_cast<std::size_t>(lower)] = (ls * uu - us * lu) / determinant;
+  form.factors[static_cast<std::size_t>(upper)] = (us * ll - ls * lu) / determinant;
+  if (*std::min_element(form.factors.begin(), form.factors.end()) < 0) return std::nullopt;
+  return form;
+}
+
+/// The simplest form that agrees with every sample.
+std::optional<Form> find_form(const Samples& samples) {
+  for (const int power : {1, 2}) {
+    const Form form = fit(samples, power);
+    if (agrees(form, samples)) return form;
+  }
+  for (const auto& [lower, upper] : {std::pair(0, 1), {1, 2}}) {
+    const std::optional<Form> form = fit(samples, lower, upper);
+    if (form && agrees(*form, samples)) return form;
+  }
+  return std::nullopt;
+}
+
+/// The positions whose sizes vary, and what each held.
+class VaryingSizes {
+ public:
+  VaryingSizes(const Pattern& pattern, const Trace& trace) {
+    std::vector<std::size_t> row_of(pattern.positions.size(), kNone);
+    for (std::uint32_t p = 0; p < pattern.positions.size(); ++p) {
+      const Position& position = pattern.positions[p];
+      if (position.kind != PositionKind::kVarying || position.size == position.smallest) continue;
+      row_of[p] = positions_.size();
+      positions_.push_back(p);
+      largest_.push_back(static_cast<double>(position.size));
+    }
+    sizes_.assign(positions_.size(), Sizes(pattern.steps.size(), 0));
+    for (std::size_t k = 0; k < pattern.steps.size(); ++k) {
+      const AlignedStep& step = pattern.steps[k];
+      for (std::size_t i = 0; i < step.position_of.size(); ++i) {
+        const std::size_t row = row_of[step.position_of[i]];
+        if (row != kNone) sizes_[row][k] = trace.requests[step.first + i].size;
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<std::uint32_t>& positions() const { return positions_; }
+
+  /// What the row's size follows; the neighbours before it know of its micro-batch, or those behind it.
+  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const {
+    const std::optional<Form> form = find_form(samples(row, row - std::min(row, kNeighbours), row + 1));
+    if (form) return form;
+    return find_form(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  /// The row's sizes at the shares that most of the rows [begin, end) needed of their largest.
+  [[nodiscard]] Samples samples(std::size_t row, std::size_t begin, std::size_t end) const {
+    Samples samples;
+    std::vector<double> shares;
+    for (std::size_t k = 0; k < sizes_[row].size(); ++k) {
+      if (sizes_[row][k] == 0) continue;
+      shares.clear();
+      for (std::size_t other = begin; other < end; ++other) {
+        if (sizes_[other][k] > 0) shares.push_back(static_cast<double>(sizes_[other][k]) / largest_[other]);
+      }
+      const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+      std::nth_element(shares.begin(), middle, shares.end());
+      samples.shares.push_back(*middle);
+      samples.sizes.push_back(static_cast<double>(sizes_[row][k]));
+    }
+    return samples;
+  }
+
+  std::vector<std::uint32_t> positions_;
+  std::vector<double> largest_;
+  std::vector<Sizes> sizes_;  ///< by row, by step
+};
+
+/// What moves on its own (experts) follows nothing.
+double dynamic_bytes(const Pattern& pattern) {
+  double bytes = 0;
+  for (const Position& position : pattern.positions) {
+    if (position.kind == PositionKind::kDynamic) bytes += static_cast<double>(position.size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
+  if (!(scale >= 1 && scale <= kMostScale))
+    fail("batches ", scale, " times the largest seen: give 1 to ", kMostScale);
+  const VaryingSizes varying(pattern, trace);
+  const std::vector<std::uint32_t>& rows = varying.positions();
+  if (rows.empty() && dynamic_bytes(pattern) == 0)
+    fail(
+        "no two recorded steps differ in size, so what a larger batch needs cannot be told: record more "
+        "steps");
+  double unexplained = dynamic_bytes(pattern);
+  double all = unexplained;
+  std::vector<Bytes> extended;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto largest = static_cast<double>(pattern.positions[rows[row]].size);
+    const std::optional<Form> form = varying.form_of(row);
+    all += largest;
+    if (!form) unexplained += largest;
+    const double size = std::max(form ? form->at(scale) : largest * scale, largest);
+    if (size > kMostBytes) fail("a request of a batch ", scale, " times the largest seen is out of range");
+    extended.push_back(static_cast<Bytes>(std::ceil(size)));
+  }
+  if (unexplained > kUnexplained * all) {
+    fail("sizes follow no single quantity (", std::lround(100 * unexplained / all),
+         " % of the bytes that vary do not), so what a larger batch needs cannot be told: plan without a "
+         "scale");
+  }
+  for (std::size_t row = 0; row < rows.size(); ++row) pattern.positions[rows[row]].size = extended[row];
+}
+
+}  // namespace stweaver

@@ -1,0 +1,21 @@
+// Larger batches than were recorded: what sizes that follow one hidden quantity come to.
+#pragma once
+
+#include "profile/pattern.h"
+
+namespace stweaver {
+
+/// Lets the pattern stand for steps whose batches are `scale` times the largest seen (1 to 16): sizes that
+/// vary become what they would be there, so that a plan has places for them.
+///
+/// The quantity (a sequence length) is never seen itself. But most tensors are proportional to it, so that
+/// what a request needs of the largest seen at its position is what its neighbours need of theirs. Against
+/// that share each position's sizes are fitted, as share, share^2 (attention scores), or a sum of two of
+/// 1, share and share^2, whichever first agrees with all steps. So micro-batches of one step may have lengths
+/// of their own.
+///
+/// Error where no step differs from another, or when requests that fit nothing (experts, whose sizes move on
+/// their own) hold more than a tenth of the bytes that vary. Fewer are taken to be proportional.
+void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
+
+}  // namespace stweaver

@@ -1,0 +1,117 @@
+#include "profile/scale.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profile/job.h"
+#include "profile/profile.h"
+
+namespace stweaver {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+using SizeOf = std::function<Bytes(Bytes length)>;
+
+/// Steps of one batch each. Of every six requests, four are proportional to the length.
+Trace job_of(const std::vector<Bytes>& lengths, const std::vector<SizeOf>& others) {
+  Job job;
+  for (std::size_t step = 0; step < lengths.size(); ++step) {
+    job.mark(text("step ", step));
+    for (int i = 0; i < 30; ++i) {
+      for (const Bytes width : {4096, 8192, 16384, 1024}) job.touch(width * lengths[step]);
+      for (const SizeOf& size : others) job.touch(size(lengths[step]));
+    }
+  }
+  job.mark("end");
+  return job.trace();
+}
+
+/// The sizes of the pattern's last positions, one for each of `count`, at that scale.
+std::vector<Bytes> extended(const Trace& trace, double scale, std::size_t count) {
+  Pattern pattern = profile_of(trace).pattern;
+  extend_to_scale(pattern, trace, scale);
+  std::vector<Bytes> sizes;
+  for (std::size_t p = pattern.positions.size() - count; p < pattern.positions.size(); ++p)
+    sizes.push_back(pattern.positions[p].size);
+  return sizes;
+}
+
+TEST(Scale, ExtendsEachFormThatSizesTake) {
+  const std::vector<SizeOf> forms = {[](Bytes length) { return 300 * length * length; },
+                                     [](Bytes length) { return 2'000'000 + 5000 * length; },
+                                     [](Bytes length) { return 20'000 * length + 100 * length * length; },
+                                     [](Bytes) { return Bytes{12'345}; }};
+  const Trace trace = job_of({300, 200, 240, 400, 310, 280}, forms);
+  const std::vector<Bytes> sizes = extended(trace, 1.5, forms.size());
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    const auto wanted = static_cast<double>(forms[i](600));
+    EXPECT_NEAR(static_cast<double>(sizes[i]), wanted, 0.002 * wanted) << "form " << i;
+  }
+  EXPECT_EQ(sizes.back(), 12'345) << "what does not vary stays";
+}
+
+TEST(Scale, LeavesTheLargestSeenAtOne) {
+  const std::vector<SizeOf> forms = {[](Bytes length) { return 300 * length * length; }};
+  const Trace trace = job_of({300, 200, 240, 400, 310, 280}, forms);
+  EXPECT_EQ(extended(trace, 1, 1).front(), 300 * 400 * 400);
+}
+
+TEST(Scale, ExtendsMicroBatchesOfLengthsOfTheirOwn) {
+  Job job;
+  const std::vector<std::pair<Bytes, Bytes>> lengths = {{300, 100}, {200, 350}, {240, 180}, {310, 90}};
+  for (std::size_t step = 0; step < lengths.size(); ++step) {
+    job.mark(text("step ", step));
+    for (const Bytes length : {lengths[step].first, lengths[step].second}) {
+      for (int i = 0; i < 40; ++i) job.touch((1000 + 8 * i) * length);
+    }
+  }
+  job.mark("end");
+  const Trace trace = job.trace();
+  Pattern pattern = profile_of(trace).pattern;
+  const Pattern before = pattern;
+  extend_to_scale(pattern, trace, 2);
+  for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
+    const auto wanted = 2 * static_cast<double>(before.positions[p].size);
+    EXPECT_NEAR(static_cast<double>(pattern.positions[p].size), wanted, 0.01 * wanted) << "position " << p;
+  }
+}
+
+TEST(Scale, RefusesWhatFollowsNoQuantity) {
+  Job job;
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    job.mark(text("step ", step));
+    for (std::uint64_t i = 0; i < 60; ++i)
+      job.touch(100'000 + 1000 * static_cast<Bytes>(mix_hash(step, i) % 100));
+  }
+  job.mark("end");
+  const Trace trace = job.trace();
+  Pattern pattern = profile_of(trace).pattern;
+  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); },
+              ThrowsMessage<Error>(HasSubstr("sizes follow no single quantity")));
+}
+
+TEST(Scale, RefusesStepsThatDoNotDiffer) {
+  const Trace trace = job_of({300, 300, 300, 300}, {});
+  Pattern pattern = profile_of(trace).pattern;
+  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); },
+              ThrowsMessage<Error>(HasSubstr("record more steps")));
+}
+
+TEST(Scale, RefusesScalesAndSizesOutOfRange) {
+  const Trace trace = job_of({300, 200, 240, 400}, {});
+  Pattern pattern = profile_of(trace).pattern;
+  for (const double scale : {0.99, 0.0, -1.0, 16.1, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THROW(extend_to_scale(pattern, trace, scale), Error) << scale;
+  }
+  for (Position& position : pattern.positions) position.size = Bytes{1} << 60U;
+  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); }, ThrowsMessage<Error>(HasSubstr("out of range")));
+}
+
+}  // namespace
+}  // namespace stweaver
