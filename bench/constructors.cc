@@ -1,14 +1,20 @@
 // constructors TRACE...: what each member of the portfolio makes of each job or CSV instance on its own.
+// constructors --without TRACE...: what the whole search makes of it without each of its parts.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "archive/archive.h"
 #include "plan/plan.h"
+#include "plan/search.h"
 #include "trace/trace.h"
 
 namespace stweaver {
@@ -68,12 +74,50 @@ void print_job(const std::string& path) {
   }
 }
 
+constexpr double kTimeout = 1;
+
+double ratio_without(const Instance& instance, Bytes bound, const std::vector<Part>& parts) {
+  const SearchResult result = search(instance, {.timeout = kTimeout, .anytime = true, .without = parts});
+  return static_cast<double>(result.peak) / static_cast<double>(bound);
+}
+
+/// Sweeps alone know lanes and echoes: without them, such a job has no plan.
+void print_without(const std::string& path) {
+  const Instance instance = read_instance(path);
+  const Bytes bound = lower_bound_of(instance);
+  fmt::print("{:<24}{:>10.6f}", std::filesystem::path(path).stem().stem().string(),
+             ratio_without(instance, bound, {}));
+  for (const Part part :
+       {Part::kSweeps, Part::kSkylines, Part::kCore, Part::kHomophase, Part::kBestFits, Part::kExact}) {
+    if (part == Part::kSweeps && !is_plain(instance)) {
+      fmt::print("{:>11}", "none");
+      continue;
+    }
+    fmt::print("{:>11.6f}", ratio_without(instance, bound, {part}));
+  }
+  fmt::print("{:>11.6f}\n",
+             ratio_without(instance, bound,
+                           {Part::kSkylines, Part::kCore, Part::kHomophase, Part::kBestFits, Part::kExact}));
+  std::fflush(stdout);
+}
+
+void print_all_without(std::span<char*> paths) {
+  fmt::print("{:<24}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "without", "nothing", "sweeps",
+             "skylines", "core", "homophase", "best fits", "exact", "but sweeps");
+  for (const char* path : paths) print_without(path);
+}
+
 }  // namespace
 }  // namespace stweaver
 
 int main(int argc, char** argv) {
   try {
-    for (int i = 1; i < argc; ++i) stweaver::print_job(argv[i]);
+    const std::span<char*> arguments(argv + 1, static_cast<std::size_t>(argc - 1));
+    if (!arguments.empty() && arguments.front() == std::string_view("--without")) {
+      stweaver::print_all_without(arguments.subspan(1));
+    } else {
+      for (const char* path : arguments) stweaver::print_job(path);
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "constructors: %s\n", error.what());

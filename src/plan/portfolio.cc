@@ -69,7 +69,7 @@ class Orders {
 Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
              const std::function<Classes(const Instance&)>& classes, const Sweep& sweep, Bytes bound) {
   const auto state = std::make_shared<std::optional<SqueakyWheel>>();
-  return {name, 0, [=, &instance](const Budget& budget) {
+  return {name, Part::kSweeps, 0, [=, &instance](const Budget& budget) {
             if (!*state)
               state->emplace(instance, orders->get(sweep.mirrored), classes(instance), sweep, bound);
             return (*state)->step(budget);
@@ -77,8 +77,9 @@ Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, co
 }
 
 /// A member that has one placement to give.
-Member one_shot(const std::string& name, std::function<std::optional<Placement>(const Budget&)> pack) {
-  return {name, 0, [pack = std::move(pack), done = false](const Budget& budget) mutable {
+Member one_shot(const std::string& name, Part part,
+                std::function<std::optional<Placement>(const Budget&)> pack) {
+  return {name, part, 0, [pack = std::move(pack), done = false](const Budget& budget) mutable {
             return std::exchange(done, true) ? std::nullopt : pack(budget);
           }};
 }
@@ -203,7 +204,9 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
         name, [base](const Instance& of) { return duration_classes(of, base, 1); }, fit, mirrored);
   };
   const auto cut_once = [](const Instance& of) { return gap_classes(of, 1); };
-  const auto add = [&](const std::string& name, auto pack) { members.push_back(one_shot(name, pack)); };
+  const auto add = [&](const std::string& name, Part part, auto pack) {
+    members.push_back(one_shot(name, part, pack));
+  };
   const bool plain = is_plain(instance);
 
   add_wheel("sweep cut", cut_once, Fit::kFirst, false);
@@ -213,7 +216,8 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
     for (const auto& [name, key] :
          {std::pair("skyline by size", SkylineKey::kSize), std::pair("skyline by area", SkylineKey::kArea),
           std::pair("skyline by duration", SkylineKey::kDuration)}) {
-      add(name, [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
+      add(name, Part::kSkylines,
+          [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
     }
   }
   add_sweep("sweep 4 mirrored", 4, Fit::kFirst, true);
@@ -229,13 +233,14 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
 
   if (plain && instance.items.size() <= kCoreItems) {
-    add("core",
+    add("core", Part::kCore,
         [&instance, lower_bound](const Budget& budget) { return core(instance, lower_bound, budget); });
     members.back().first_round = kCoreRound;
   }
   if (!plain || pairs_that_meet(instance, kCostlyPairs) == kCostlyPairs) return members;
   const std::size_t quick = members.size();
-  add("homophase", [&instance](const Budget& budget) { return homophase(instance, budget); });
+  add("homophase", Part::kHomophase,
+      [&instance](const Budget& budget) { return homophase(instance, budget); });
   for (const auto& [name, order, fit] : {
            std::tuple("best fit by size", Order::kSize, Fit::kBest),
            std::tuple("best fit by area", Order::kArea, Fit::kBest),
@@ -243,7 +248,7 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
            std::tuple("best fit by breadth", Order::kBreadth, Fit::kBest),
            std::tuple("first fit by size", Order::kSize, Fit::kFirst),
        }) {
-    add(name, [&instance, order = order, fit = fit](const Budget& budget) {
+    add(name, Part::kBestFits, [&instance, order = order, fit = fit](const Budget& budget) {
       return best_fit(instance, order, fit, budget);
     });
   }
@@ -259,8 +264,10 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   result.lower_bound = lower_bound_of(instance);
 
   std::vector<Runner> runners;
-  for (Member& member : portfolio_members(instance, result.lower_bound))
-    runners.emplace_back().member = std::move(member);
+  for (Member& member : portfolio_members(instance, result.lower_bound)) {
+    if (std::find(options.without.begin(), options.without.end(), member.part) == options.without.end())
+      runners.emplace_back().member = std::move(member);
+  }
   Budget budget{.deadline = deadline_after(start, options.timeout), .stop = options.stop};
   result.peak = budget.peak;
   int next_cut = kFirstCut;
@@ -281,6 +288,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
       result.winner = runner->member.name;
       result.placement = *std::exchange(runner->placement, std::nullopt);
       stale = 0;
+      if (options.improved) options.improved(result.peak);
     }
     budget.peak = result.peak;
     if (result.peak <= result.lower_bound || budget.over()) break;

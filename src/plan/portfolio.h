@@ -11,12 +11,6 @@
 
 namespace stweaver {
 
-struct PortfolioOptions {
-  int threads = 0;     ///< 0: as many as the machine has
-  double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
-  std::stop_token stop = {};  ///< returns the best placement so far, too
-};
-
 struct PortfolioResult {
   Placement placement;
   Bytes lower_bound = 0;
@@ -26,9 +20,21 @@ struct PortfolioResult {
   int threads = 0;
 };
 
+/// What a search is made of.
+enum class Part : unsigned char { kSweeps, kSkylines, kCore, kHomophase, kBestFits, kExact };
+
+struct PortfolioOptions {
+  int threads = 0;     ///< 0: as many as the machine has
+  double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
+  std::stop_token stop = {};                 ///< returns the best placement so far, too
+  std::vector<Part> without = {};            ///< members that are left out; somebody who can must stay
+  std::function<void(Bytes)> improved = {};  ///< called by the thread that asked, at each better peak
+};
+
 /// A constructor in the portfolio. `step` returns its next placement, or nothing when it has no more to give.
 struct Member {
   std::string name;
+  Part part = Part::kSweeps;
   int first_round = 0;  ///< the costly ones join late: most instances are solved before
   std::function<std::optional<Placement>(const Budget&)> step;
 };

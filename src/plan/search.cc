@@ -42,7 +42,9 @@ class Search {
                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     result_.lower_bound = lower_bound_of(instance);
     result_.peak = std::numeric_limits<Bytes>::max();
-    if (instance.lanes == 1 && instance.items.size() <= kExactItems)
+    const bool with_exact =
+        std::find(options.without.begin(), options.without.end(), Part::kExact) == options.without.end();
+    if (with_exact && instance.lanes == 1 && instance.items.size() <= kExactItems)
       puzzle_ = {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
   }
 
@@ -72,18 +74,23 @@ class Search {
     return std::min(kFirstNodes * items, kFirstSteps / items);
   }
 
+  void tell(Bytes peak) const {
+    if (options_.improved && peak < result_.peak) options_.improved({result_.lower_bound, peak, seconds()});
+  }
+
   void take(Placement placement, Bytes peak, const std::string& winner) {
     if (peak >= result_.peak) return;
     result_.placement = std::move(placement);
     result_.peak = peak;
     result_.winner = winner;
-    if (options_.improved) options_.improved({result_.lower_bound, result_.peak, seconds()});
   }
 
   void construct() {
-    const double left = std::max(0.0, options_.timeout - seconds());
-    PortfolioResult found =
-        run_portfolio(instance_, {.threads = result_.threads, .timeout = left, .stop = options_.stop});
+    PortfolioResult found = run_portfolio(instance_, {.threads = result_.threads,
+                                                      .timeout = std::max(0.0, options_.timeout - seconds()),
+                                                      .stop = options_.stop,
+                                                      .without = options_.without,
+                                                      .improved = [this](Bytes peak) { tell(peak); }});
     take(std::move(found.placement), found.peak, found.winner);
   }
 
@@ -99,6 +106,7 @@ class Search {
       result_.lower_bound = std::max(result_.lower_bound, (capacity / unit_ + 1) * unit_);
     if (found.verdict != Verdict::kFound) return false;
     const Bytes peak = peak_of(instance_, found.placement);
+    tell(peak);
     take(std::move(found.placement), peak, "exact");
     return true;
   }

@@ -5,8 +5,10 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "plan/packer.h"
+#include "plan/portfolio.h"
 
 namespace stweaver {
 
@@ -25,8 +27,9 @@ struct SearchOptions {
   bool anytime = false;    ///< go on until the peak is as low as it can be, or time is up
   Bytes capacity = 0;      ///< a peak that is good enough, if above the lower bound
   std::uint64_t seed = 1;  ///< of exact search
-  std::stop_token stop = {};  ///< ends the search early: the best placement so far is returned
-  SearchWatch improved = {};  ///< called by the thread that asked, at each better peak
+  std::stop_token stop = {};       ///< ends the search early: the best placement so far is returned
+  std::vector<Part> without = {};  ///< what is left out, to see what it is good for
+  SearchWatch improved = {};       ///< called by the thread that asked, at each better peak
 };
 
 struct SearchResult {
@@ -40,13 +43,10 @@ struct SearchResult {
   [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
 };
 
-/// 1. Exact search for a moment, if the instance has one lane and is small enough: many hard ones are easy
-/// for
-///    it.
-/// 2. The portfolio of constructors.
-/// 3. `anytime`: exact search at the bound and half-way between what failed and what was found, with twice
-/// the
-///    effort each time, until the peak is the bound or `capacity`.
+/// First comes exact search for a moment, if the instance has one lane and is small enough: many hard ones
+/// are easy for it. Then the portfolio of constructors. `anytime`, exact search goes on at the bound and
+/// half-way between what failed and what was found, with twice the effort each time, until the peak is the
+/// bound or `capacity`.
 ///
 /// The outcome depends on the instance, seed and threads alone, not on timing, unless the timeout strikes.
 SearchResult search(const Instance& instance, const SearchOptions& options);

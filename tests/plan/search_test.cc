@@ -111,6 +111,30 @@ TEST(Search, TellsOfEachBetterPeak) {
   EXPECT_TRUE(std::is_sorted(peaks.rbegin(), peaks.rend()));
 }
 
+TEST(Search, TellsOfPeaksWhileConstructorsGoOn) {
+  const Instance instance = planning_example("minimalloc/K.1048576");
+  std::vector<Bytes> peaks;
+  const SearchResult result =
+      search(instance, {.threads = 2,
+                        .without = {Part::kExact, Part::kCore},
+                        .improved = [&](const SearchState& state) { peaks.push_back(state.peak); }});
+  EXPECT_GT(peaks.size(), 1U);
+  EXPECT_EQ(peaks.back(), result.peak);
+  EXPECT_TRUE(std::is_sorted(peaks.rbegin(), peaks.rend()));
+}
+
+TEST(Search, IsSoundWithoutAnyOfItsParts) {
+  for_each_instance(
+      plain_shapes(),
+      [](const Instance& instance) {
+        for (const Part part :
+             {Part::kSweeps, Part::kSkylines, Part::kCore, Part::kHomophase, Part::kBestFits, Part::kExact}) {
+          expect_sound(instance, search(instance, {.threads = 2, .without = {part}}).placement);
+        }
+      },
+      1);
+}
+
 TEST(Search, ReturnsTheBestSoFarWhenStopped) {
   std::stop_source stop;
   stop.request_stop();
