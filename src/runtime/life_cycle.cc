@@ -34,6 +34,15 @@ constexpr int kVaryingSteps = 3;
 /// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary.
 constexpr std::int64_t kFirstAdoption = 2;
 
+/// A plan for steps that differ has to save more than this share.
+constexpr Bytes kHardlyMore = 64;
+
+/// Whether steps differ in it.
+bool varies(const Plan& plan) {
+  return std::ranges::any_of(plan.slots,
+                             [](const Slot& slot) { return slot.varying || slot.offset == kUnplanned; });
+}
+
 bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
   return planner.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
@@ -192,7 +201,22 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().slots.empty()) return record_longer();
   stop_recording();
+  if (varies(plan->plan()) && is_well_served()) return do_without();
   adopt(plan);
+  start_watching();
+}
+
+/// Hardly more has been held than was asked for: where steps differ, a plan promises no more than that, and
+/// a step that outgrows it breaks the promise.
+bool LifeCycle::is_well_served() const {
+  const Peaks peaks = allocator_.statistics().peaks;
+  return peaks.reserved - peaks.requested <= peaks.reserved / kHardlyMore;
+}
+
+/// For a good while.
+void LifeCycle::do_without() {
+  log("following no plan: steps differ, and what is reserved is hardly more than is asked for");
+  patience_ = kMostPatience;
   start_watching();
 }
 

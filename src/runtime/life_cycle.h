@@ -96,6 +96,8 @@ class LifeCycle {
   void start_planning();
   void take_plan();
   void record_longer();
+  [[nodiscard]] bool is_well_served() const;
+  void do_without();
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
   void give_up();
   void start_watching();

@@ -187,6 +187,22 @@ TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerBeforeItPlans) {
   EXPECT_EQ(last_step().misses(), 0) << "no step was longer than those recorded";
 }
 
+TEST_F(LifeCycleTest, WhereStepsDifferAndHardlyMoreIsHeldThanAskedForItFollowsNoPlan) {
+  LifeCycle life(allocator, options());
+  Program large_program(allocator, 512 * kKiB);
+  large_program.build();
+  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25}) {
+    life.begin_step();
+    large_program.step(scale);
+    life.wait_for_planner();
+  }
+  EXPECT_THAT(lines, Contains(HasSubstr("following no plan: steps differ")));
+  EXPECT_FALSE(allocator.follows_plan());
+  const Peaks peaks = allocator.statistics().peaks;
+  EXPECT_LT(peaks.reserved - peaks.requested, peaks.reserved / 32) << "nor later";
+  EXPECT_EQ(peaks.fallback_reserved, 0) << "the arena serves it all the same";
+}
+
 TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
   LifeCycleOptions how = options();
   how.free_form = false;
