@@ -26,6 +26,9 @@ class FreeForm {
   /// Where `room` idle bytes begin that `lane` may use as things are.
   std::optional<Bytes> find(Bytes room, LaneId lane, const Interval& keep);
 
+  /// Whether mapping `room` bytes would make it more than ever.
+  [[nodiscard]] bool grows_beyond_ever(Bytes room) const { return arena_->mapped() + room > ceiling_; }
+
   /// Unmaps what is idle if mapping `room` bytes would make it more than ever and if that yields enough to be
   /// worth a synchronization. By how many bytes it is going to be more than ever.
   Bytes make_room(Bytes room, const Interval& keep);

@@ -85,9 +85,13 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
   if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
   std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
   if (!place && !free_form_.is_closed(now_)) {
+    std::optional<Bytes> gap;
     if (avoids_growth(wish.room)) {
-      if (const std::optional<Bytes> gap = avoid_growth(wish)) return reuse(*gap, wish);
+      gap = avoid_growth(wish);
+    } else if (matcher_ && free_form_.grows_beyond_ever(wish.room)) {
+      gap = find_any_gap(wish);  // which costs no standstill
     }
+    if (gap) return reuse(*gap, wish);
     place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);
     if (!place) ++statistics_.refusals;
     note_reserved();
@@ -100,8 +104,10 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
 /// Few steps have no plan. Those that have one avoid growth now and then, and always where it would be too
 /// much.
 bool RuntimeAllocator::avoids_growth(Bytes room) const {
-  return !matcher_ || collecting_.allows() ||
-         arena_.mapped() + room > collected_at_ + collected_at_ / kBearableGrowth;
+  if (!matcher_ || collecting_.allows()) return true;
+  // It may have held much that was idle when that was last collected.
+  const Bytes needed = std::min(collected_at_, std::max(statistics_.peaks.requested, plan().arena));
+  return arena_.mapped() + room > needed + needed / kBearableGrowth;
 }
 
 /// Before the arena holds more memory than ever: unmaps what is idle, or finds a gap in the plan's range
