@@ -39,9 +39,9 @@ constexpr int kCoreRound = 4;
 constexpr std::size_t kCoreItems = 100'000;
 constexpr std::int64_t kCoreSteps = 2'000'000;
 /// The core is what lives where less than this share of the bound is free, or than what is missing if that is
-/// more. Where that leads nowhere, a wider one may: it brings up more of what stands in the way.
+/// more. Where that leads nowhere, twice or three times as much may: it brings up what stands in the way.
 constexpr Bytes kCoreShare = 256;
-constexpr Bytes kWiderCore = 3;
+constexpr Bytes kWidestCore = 3;
 /// A member that has not improved itself for so many rounds is done.
 constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
@@ -88,8 +88,8 @@ Member one_shot(const std::string& name, Part part,
 std::optional<Placement> core(const Instance& instance, Bytes bound, const Budget& budget) {
   const Bytes missing = budget.peak == Budget().peak ? 0 : budget.peak - bound;
   const Bytes slack = std::max(missing, bound / kCoreShare);
-  for (const Bytes width : {slack, kWiderCore * slack}) {
-    const CoreOptions options{.capacity = bound, .slack = width, .steps = kCoreSteps};
+  for (Bytes times = 1; times <= kWidestCore; ++times) {
+    const CoreOptions options{.capacity = bound, .slack = times * slack, .steps = kCoreSteps};
     std::optional<Placement> placement = core_first(instance, options, budget);
     if (placement && peak_of(instance, *placement) <= bound) return placement;
   }
