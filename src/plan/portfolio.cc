@@ -16,6 +16,7 @@
 #include "plan/best_fit.h"
 #include "plan/class_sweep.h"
 #include "plan/core.h"
+#include "plan/exact.h"
 #include "plan/homophase.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
@@ -86,7 +87,7 @@ Member one_shot(const std::string& name, Part part,
 
 /// The core at the bound.
 std::optional<Placement> core(const Instance& instance, Bytes bound, const Budget& budget) {
-  const Bytes missing = budget.peak == Budget().peak ? 0 : budget.peak - bound;
+  const Bytes missing = budget.peak == Budget().peak ? 0 : std::min(budget.peak - bound, bound);
   const Bytes slack = std::max(missing, bound / kCoreShare);
   for (Bytes times = 1; times <= kWidestCore; ++times) {
     const CoreOptions options{.capacity = bound, .slack = times * slack, .steps = kCoreSteps};
@@ -232,7 +233,7 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
 
-  if (plain && instance.items.size() <= kCoreItems) {
+  if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
     add("core", Part::kCore,
         [&instance, lower_bound](const Budget& budget) { return core(instance, lower_bound, budget); });
     members.back().first_round = kCoreRound;

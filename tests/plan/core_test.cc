@@ -9,6 +9,7 @@
 
 #include "plan/checked.h"
 #include "plan/class_sweep.h"
+#include "plan/exact.h"
 #include "plan/instances.h"
 
 namespace stweaver {
@@ -122,6 +123,12 @@ TEST(Core, GivesUpWhereNothingFits) {
   const Instance& instance = pipeline.instance();
   const CoreOptions options{.capacity = lower_bound_of(instance) - 1, .slack = 4, .steps = kSteps};
   EXPECT_FALSE(core_first(instance, options, Budget()));
+}
+
+TEST(Core, RefusesCapacitiesWhoseSumsCouldOverflow) {
+  Instance instance;
+  for (Time i = 0; i < 3; ++i) instance.items.push_back({.size = kExactCapacity / 2 + 1, .life = {i, i + 2}});
+  EXPECT_FALSE(core_first(instance, at_the_bound(instance, 1), Budget()));
 }
 
 TEST(ClassSweep, LeavesWhatIsFixedWhereItIs) {
