@@ -34,8 +34,10 @@ constexpr int kVaryingSteps = 3;
 /// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary.
 constexpr std::int64_t kFirstAdoption = 2;
 
-/// A plan for steps that differ has to save more than this share.
-constexpr Bytes kHardlyMore = 64;
+/// A plan for steps that differ has to save more than this share: it is outgrown again and again, and then
+/// the arena holds both what is planned and what is not. On an H200 that took more memory and time than free
+/// form.
+constexpr Bytes kHardlyMore = 32;
 
 /// Whether steps differ in it.
 bool varies(const Plan& plan) {
