@@ -109,7 +109,8 @@ class Core {
     for (const auto& [size, bytes] : held) sizes.emplace_back(bytes, size);
     std::sort(sizes.rbegin(), sizes.rend());
     sizes.resize(std::min(sizes.size(), kLooseSizes));
-    for (const auto& [_, size] : sizes) {
+    for (const auto& held_by_size : sizes) {
+      const Bytes size = held_by_size.second;
       if (left <= kLeastShare * size) continue;
       const auto loose =
           std::find_if(items.begin(), items.end(), [&](ItemId id) { return size_of(id) == size; });
