@@ -1,7 +1,9 @@
 #include "plan/instance.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
+#include <deque>
 #include <utility>
 
 namespace stweaver {
@@ -29,6 +31,55 @@ class PersistentLoad {
   std::vector<Bytes> totals_;
 };
 
+constexpr int kEveryLane = -1;  ///< where persistent requests live
+
+/// Of the load, frees before births of the same time.
+struct Change {
+  Time time = 0;
+  Bytes by = 0;
+  int lane = 0;
+
+  auto operator<=>(const Change&) const = default;
+};
+
+std::vector<Change> changes_of(const Instance& instance) {
+  std::vector<Change> changes;
+  changes.reserve(2 * instance.items.size() + instance.persistent.size());
+  for (const Item& item : instance.items) {
+    for (const Lifespan& span : {item.life, item.echo}) {
+      if (span.empty()) continue;
+      changes.push_back({span.lower, item.size, item.lane});
+      changes.push_back({span.upper, -item.size, item.lane});
+    }
+  }
+  for (const Persistent& request : instance.persistent)
+    changes.push_back({request.birth, request.size, kEveryLane});
+  return changes;
+}
+
+/// The largest load of one lane since some time in the past, which moves on.
+class RecentPeak {
+ public:
+  void change(Time time, Bytes by) {
+    load_ += by;
+    if (!steps_.empty()) steps_.back().until = time;
+    while (!steps_.empty() && steps_.back().load <= load_) steps_.pop_back();
+    steps_.push_back({load_, kForever});
+  }
+  Bytes since(Time time) {
+    while (!steps_.empty() && steps_.front().until <= time) steps_.pop_front();
+    return steps_.empty() ? 0 : steps_.front().load;
+  }
+
+ private:
+  struct Step {
+    Bytes load = 0;
+    Time until = 0;
+  };
+  Bytes load_ = 0;
+  std::deque<Step> steps_;  ///< each lower than the one before
+};
+
 }  // namespace
 
 void stack_persistent(Instance& instance) {
@@ -53,25 +104,24 @@ Bytes peak_of(const Instance& instance, const Placement& placement) {
 }
 
 Bytes lower_bound_of(const Instance& instance) {
-  std::vector<std::pair<Time, Bytes>> changes;  // sorts frees before births of the same time
-  changes.reserve(2 * instance.items.size() + instance.persistent.size());
-  for (const Item& item : instance.items) {
-    for (const Lifespan& span : {item.life, item.echo}) {
-      if (span.empty()) continue;
-      changes.emplace_back(span.lower, item.size);
-      changes.emplace_back(span.upper, -item.size);
-    }
-  }
-  for (const Persistent& request : instance.persistent) changes.emplace_back(request.birth, request.size);
+  std::vector<Change> changes = changes_of(instance);
   std::sort(changes.begin(), changes.end());
-
-  Bytes load = 0;
-  Bytes peak = 0;
-  for (const auto& [time, change] : changes) {
-    load += change;
-    peak = std::max(peak, load);
+  const Time gap = instance.lanes > 1 ? instance.lane_gap : 0;
+  std::vector<RecentPeak> lanes(static_cast<std::size_t>(instance.lanes));
+  Bytes persistent = 0;
+  Bytes bound = 0;
+  for (const auto& [time, by, lane] : changes) {
+    if (lane == kEveryLane) {
+      persistent += by;
+    } else {
+      lanes[static_cast<std::size_t>(lane)].change(time, by);
+    }
+    if (by < 0) continue;
+    Bytes load = persistent;
+    for (RecentPeak& recent : lanes) load += recent.since(time - gap);
+    bound = std::max(bound, load);
   }
-  return peak;
+  return bound;
 }
 
 }  // namespace stweaver

@@ -59,8 +59,10 @@ using Placement = std::vector<Bytes>;
 /// above it ever reach.
 Bytes peak_of(const Instance& instance, const Placement& placement);
 
-/// Max-load lower bound: the largest sum of sizes (items and persistent) alive at one time. No placement can
-/// have a lower peak. O(n log n).
+/// Lower bound: the largest sum of sizes (items and persistent) that must lie apart because of when they
+/// live. That is what is alive at one time; and with several lanes what each lane has alive at its own
+/// fullest moment within one lane gap, for none of that may share bytes with what the others have then. No
+/// placement can have a lower peak. O(n log n).
 Bytes lower_bound_of(const Instance& instance);
 
 }  // namespace stweaver

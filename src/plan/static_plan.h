@@ -41,7 +41,7 @@ struct Plan {
   std::uint64_t fingerprint = 0;  ///< of that trace
   Bytes alignment = kAlignment;
   Bytes arena = 0;        ///< bytes that the plan needs in all
-  Bytes lower_bound = 0;  ///< no plan for these lifespans can need less
+  Bytes lower_bound = 0;  ///< no plan for these lifespans and this stream gap can need less
   /// Slots of different streams share bytes only if so many requests lie between the one's death and the
   /// other's birth; the run time puts an event wait between them.
   Time stream_gap = 0;

@@ -11,7 +11,8 @@
 namespace stweaver {
 namespace {
 
-/// A plan of several streams this close to the bound needs no narrower gap.
+/// Where streams that keep their distance need at least so many times what they would need without, that is
+/// too wide.
 constexpr double kGoodEnough = 1.01;
 
 /// The instance of a job, and which slots each item stands for.
@@ -239,24 +240,27 @@ Time step_fraction(const Plan& plan, Time fraction) {
   return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);
 }
 
-SearchResult search(JobInstance& job, const Plan& plan, const SynthesizeOptions& options) {
-  Instance& instance = job.instance;
-  const auto run = [&](Time gap, double timeout) {
-    instance.lane_gap = gap;
-    stack_persistent(instance);
-    return stweaver::search(instance, {.threads = options.threads,
-                                       .timeout = timeout,
-                                       .anytime = options.anytime,
-                                       .stop = options.stop,
-                                       .improved = options.improved});
-  };
-  if (instance.lanes == 1 || options.stream_gap) return run(options.stream_gap.value_or(0), options.timeout);
-  SearchResult result;
+/// The widest gap that need not cost more than it is worth.
+Time find_stream_gap(Instance instance, const Plan& plan) {
+  instance.lane_gap = 0;
+  const auto least = static_cast<double>(lower_bound_of(instance));
   for (const Time fraction : kGapFractions) {
-    result = run(step_fraction(plan, fraction), options.timeout / kGapFractions.size());
-    if (static_cast<double>(result.peak) <= kGoodEnough * static_cast<double>(result.lower_bound)) break;
+    instance.lane_gap = step_fraction(plan, fraction);
+    if (static_cast<double>(lower_bound_of(instance)) <= kGoodEnough * least) break;
   }
-  return result;
+  return instance.lane_gap;
+}
+
+/// What is to be packed.
+Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
+  Instance& instance = builder.job().instance;
+  if (stream_gap) {
+    instance.lane_gap = *stream_gap;
+  } else if (instance.lanes > 1) {
+    instance.lane_gap = find_stream_gap(instance, builder.plan());
+  }
+  stack_persistent(instance);
+  return instance;
 }
 
 }  // namespace
@@ -276,10 +280,7 @@ std::uint64_t fingerprint_of(const Trace& trace) {
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
   JobBuilder builder(trace, profile, options);
   builder.build();
-  Instance& instance = builder.job().instance;
-  instance.lane_gap = options.stream_gap.value_or(step_fraction(builder.plan(), kGapFractions.front()));
-  stack_persistent(instance);
-  return std::move(instance);
+  return std::move(finished(builder, options.stream_gap));
 }
 
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
@@ -291,7 +292,11 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   JobInstance& job = builder.job();
   Plan& plan = builder.plan();
 
-  const SearchResult result = search(job, plan, options);
+  const SearchResult result = search(finished(builder, options.stream_gap), {.threads = options.threads,
+                                                                             .timeout = options.timeout,
+                                                                             .anytime = options.anytime,
+                                                                             .stop = options.stop,
+                                                                             .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
   plan.winner = result.winner;

@@ -15,7 +15,7 @@ struct SynthesizeOptions {
   int threads = 0;                      ///< 0: as many as the machine has
   double timeout = 1;                   ///< seconds for the search
   bool step_only = false;               ///< leave the prologue, persistent requests included, to the fallback
-  std::optional<Time> stream_gap = {};  ///< requests; found by search when not given
+  std::optional<Time> stream_gap = {};  ///< requests; chosen when not given
   bool anytime = false;                 ///< see SearchOptions, these three
   std::stop_token stop = {};
   SearchWatch improved = {};
@@ -32,12 +32,11 @@ struct Synthesis {
 /// prologue.
 ///
 /// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies
-/// far back is over before anyone waits. Without a given stream_gap a sixteenth of the step's requests is
-/// tried, and a sixty-fourth where that costs more than 1 % over the lower bound; each gets half of the time.
+/// far back is over before anyone waits. Without a given stream_gap that is a sixteenth of the step's
+/// requests, and a sixty-fourth where the sixteenth raises the lower bound by more than 1 %.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
-/// The instance that synthesize() plans (with several streams, the first one it tries), for whoever studies
-/// constructors.
+/// The instance that synthesize() plans, for whoever studies constructors.
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
 }  // namespace stweaver

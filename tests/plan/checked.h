@@ -51,19 +51,34 @@ inline std::vector<Stretch> stretches_of(const Instance& instance, const Placeme
   return stretches;
 }
 
-/// The largest load at any birth, summed up afresh each time.
+/// The largest load at any birth, of each lane at its fullest moment up to one gap before, summed up afresh
+/// each time.
 inline Bytes naive_lower_bound(const Instance& instance) {
   std::vector<Stretch> all;
   for (const Item& item : instance.items) {
-    all.push_back({item.life, 0, item.size, 0});
-    if (!item.echo.empty()) all.push_back({item.echo, 0, item.size, 0});
+    all.push_back({item.life, 0, item.size, item.lane});
+    if (!item.echo.empty()) all.push_back({item.echo, 0, item.size, item.lane});
   }
   for (const Persistent& request : instance.persistent)
-    all.push_back({{request.birth, kForever}, 0, request.size, 0});
-  Bytes bound = 0;
-  for (const Stretch& moment : all) {
+    all.push_back({{request.birth, kForever}, 0, request.size, -1});
+  const auto load_at = [&](Time time, int lane) {
     Bytes load = 0;
-    for (const Stretch& other : all) load += other.life.contains(moment.life.lower) ? other.size : 0;
+    for (const Stretch& stretch : all)
+      load += stretch.lane == lane && stretch.life.contains(time) ? stretch.size : 0;
+    return load;
+  };
+  Bytes bound = 0;
+  for (const Stretch& last : all) {
+    const Time end = last.life.lower;
+    const Time begin = instance.lanes > 1 ? end - instance.lane_gap : end;
+    Bytes load = load_at(end, -1);
+    for (int lane = 0; lane < instance.lanes; ++lane) {
+      Bytes fullest = load_at(begin, lane);
+      for (const Stretch& other : all)
+        if (Interval{begin, end + 1}.contains(other.life.lower))
+          fullest = std::max(fullest, load_at(other.life.lower, lane));
+      load += fullest;
+    }
     bound = std::max(bound, load);
   }
   return bound;

@@ -20,6 +20,18 @@ TEST(LowerBound, CountsADeathBeforeABirthOfTheSameTime) {
   EXPECT_EQ(lower_bound_of(instance), 7);
 }
 
+TEST(LowerBound, CountsWhatLanesMayNotPassOnWithinTheGap) {
+  Instance instance;
+  instance.lanes = 2;
+  instance.items = {{.size = 7, .life = {0, 5}, .lane = 0}, {.size = 5, .life = {8, 9}, .lane = 1}};
+  instance.lane_gap = 3;
+  EXPECT_EQ(lower_bound_of(instance), 7);
+  instance.lane_gap = 4;
+  EXPECT_EQ(lower_bound_of(instance), 12);
+  instance.items[1].lane = 0;
+  EXPECT_EQ(lower_bound_of(instance), 7) << "one lane passes its own bytes on";
+}
+
 TEST(LowerBound, CountsEchoesAndPersistentRequests) {
   Instance instance;
   instance.items = {{.size = 7, .life = {8, 10}, .echo = {0, 2}}, {.size = 5, .life = {1, 3}}};
