@@ -4,7 +4,6 @@
 #include <cmath>
 #include <deque>
 #include <random>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -262,8 +261,9 @@ class Trainer {
   }
 
   /// Goes back through saved tensors, last first; takes and returns the gradient that flows.
-  RequestId backward_row(RequestId gradient, const Tensors& saved) {
-    for (const RequestId id : std::views::reverse(saved)) {
+  RequestId backward_row(RequestId gradient, Tensors saved) {
+    for (; !saved.empty(); saved.pop_back()) {
+      const RequestId id = saved.back();
       const RequestId next = tape_.allocate(tape_.size_of(id));
       tape_.free(gradient);
       tape_.free(id);
