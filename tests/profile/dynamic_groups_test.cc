@@ -115,7 +115,7 @@ TEST(DynamicGroups, HoldWhatHadOneSizeByChanceButNotWhatHasItForAReason) {
   const Pattern pattern = profile_of(job_with_a_chance()).pattern;
   std::size_t by_chance = 0;
   for (const Position& position : pattern.positions) {
-    if (position.kind == PositionKind::kDynamic && position.size == 512 * 347) ++by_chance;
+    if (position.kind == PositionKind::kDynamic && position.size == Bytes{512} * 347) ++by_chance;
     if (position.size == 180'000 || position.size == 80'000) {
       EXPECT_NE(position.kind, PositionKind::kDynamic);
     }

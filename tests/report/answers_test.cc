@@ -249,12 +249,27 @@ Serving some_life(std::int64_t steady_steps) {
 
 // ---- replay ----
 
-const std::vector<std::string> kServingFields = {
-    "reserved_peak", "efficiency", "arena",          "fallback_reserved_peak",
-    "hits",          "misses",     "planned",        "reused",
-    "missed",        "waits",      "events",         "plans",
-    "plan_seconds",  "ooms",       "corrupt_blocks", "seconds",
-    "ns_per_event",  "log"};
+const std::vector<std::string> kServingFields = {"reserved_peak",
+                                                 "efficiency",
+                                                 "arena",
+                                                 "fallback_reserved_peak",
+                                                 "hits",
+                                                 "misses",
+                                                 "planned",
+                                                 "reused",
+                                                 "missed",
+                                                 "waits",
+                                                 "events",
+                                                 "maps",
+                                                 "unmaps",
+                                                 "idle_waits",
+                                                 "plans",
+                                                 "plan_seconds",
+                                                 "ooms",
+                                                 "corrupt_blocks",
+                                                 "seconds",
+                                                 "ns_per_event",
+                                                 "log"};
 
 TEST(ReplayJson, HasItsFields) {
   const ordered_json json = replay_json(trained(5), 5, some_serving());
@@ -262,8 +277,8 @@ TEST(ReplayJson, HasItsFields) {
   fields.insert(fields.end(), kServingFields.begin(), kServingFields.end());
   EXPECT_EQ(fields_of(json), fields);
   expect_integers(json, {"requests", "steps", "requested_peak", "reserved_peak", "arena", "hits", "misses",
-                         "fallback_reserved_peak", "planned", "reused", "waits", "events", "plans", "ooms",
-                         "corrupt_blocks"});
+                         "fallback_reserved_peak", "planned", "reused", "waits", "events", "maps", "unmaps",
+                         "idle_waits", "plans", "ooms", "corrupt_blocks"});
   EXPECT_EQ(json["allocator"], "stweaver");
   EXPECT_EQ(json["hits"], 99);
   EXPECT_EQ(json["missed"], ordered_json::parse(R"({"no_plan": 0, "pool": 0, "unknown": 0, "dynamic": 0,

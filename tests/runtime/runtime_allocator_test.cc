@@ -141,7 +141,7 @@ TEST(RuntimeAllocator, ServesAGroupInItsRoomAndNobodyElseThere) {
   CachingUpstream upstream{AllocatorSettings()};
   Watched watched(device, upstream, index_of(std::move(plan)));
   std::vector<std::byte*> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(bytes(watched.allocate(kMiB - 512 * i)));
+  for (Bytes i = 0; i < 6; ++i) blocks.push_back(bytes(watched.allocate(kMiB - 512 * i)));
   const std::byte* const arena = blocks.front();
   for (int i = 0; i < 4; ++i) EXPECT_LT(blocks[static_cast<std::size_t>(i)], arena + 4 * kMiB);
   for (int i = 4; i < 6; ++i) EXPECT_GE(blocks[static_cast<std::size_t>(i)], arena + 4 * kMiB);
