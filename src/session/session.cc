@@ -10,6 +10,12 @@ constexpr std::size_t kLogLines = 200;
 /// Requests between two looks at a job whose steps nobody marks.
 constexpr std::uint32_t kPoll = 1024;
 
+/// Later recordings begin with what lives by then.
+bool begins_with_the_job(const Trace& trace) {
+  return std::none_of(trace.requests.begin(), trace.requests.end(),
+                      [](const Request& request) { return request.life.lower == kBeforeRecording; });
+}
+
 std::string for_device(std::string path, int device) {
   constexpr std::string_view kMark = "{device}";
   for (std::size_t at = path.find(kMark); at != std::string::npos; at = path.find(kMark, at))
@@ -83,7 +89,7 @@ Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
   if (step.slots.empty()) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
-  if (std::exchange(place.begins, false)) {
+  if (std::exchange(place.begins, false) && begins_with_the_job(trace)) {
     save(place, [trace] { return plan_job(trace); });
     place.saved = slots;
   } else if (place.saved == slots) {

@@ -158,6 +158,25 @@ TEST_F(SessionTest, ReplacesTheSavedPlanWhenItHasSeenMoreOfTheSameSteps) {
   EXPECT_TRUE(largest.varying);
 }
 
+TEST_F(SessionTest, SavesNothingWhenOnlyALaterRecordingShowsWhatRepeats) {
+  const TemporaryFolder folder;
+  session.start({.save_path = folder.file("plan")});
+  void* const weights = take(0, 3 * kMiB);
+  const auto gave_up = [&] {
+    const std::vector<std::string> log = session.log();
+    return std::ranges::any_of(log, [](const std::string& line) { return line.ends_with("what repeats"); });
+  };
+  for (int i = 0; i < 2000 && !gave_up(); ++i) {
+    session.begin_step();  // of steps in which nothing is asked for
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_TRUE(gave_up()) << ::testing::PrintToString(session.log());
+  step_until_followed();
+  session.stop();
+  session.free(weights);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("plan"))) << "it does not begin with the job";
+}
+
 TEST_F(SessionTest, SavesNothingForAJobThatItDidNotSeeFromTheStart) {
   const TemporaryFolder folder;
   session.free(take(0, kMiB));
