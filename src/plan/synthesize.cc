@@ -240,15 +240,14 @@ Time step_fraction(const Plan& plan, Time fraction) {
   return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);
 }
 
-/// The widest gap that need not cost more than it is worth.
-Time find_stream_gap(Instance instance, const Plan& plan) {
+/// Sets the widest lane gap that need not cost more than it is worth.
+void choose_stream_gap(Instance& instance, const Plan& plan) {
   instance.lane_gap = 0;
   const auto least = static_cast<double>(lower_bound_of(instance));
   for (const Time fraction : kGapFractions) {
     instance.lane_gap = step_fraction(plan, fraction);
     if (static_cast<double>(lower_bound_of(instance)) <= kGoodEnough * least) break;
   }
-  return instance.lane_gap;
 }
 
 /// What is to be packed.
@@ -257,7 +256,7 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   if (stream_gap) {
     instance.lane_gap = *stream_gap;
   } else if (instance.lanes > 1) {
-    instance.lane_gap = find_stream_gap(instance, builder.plan());
+    choose_stream_gap(instance, builder.plan());
   }
   stack_persistent(instance);
   return instance;
