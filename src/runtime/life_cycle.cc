@@ -17,6 +17,8 @@ namespace {
 constexpr Bytes kMisfit = 64;
 /// One odd step (an evaluation, a checkpoint) is no reason to plan again.
 constexpr int kPatience = 2;
+/// A step is astray when fewer than one in so many of the planned requests found their places.
+constexpr std::int64_t kAstray = 2;
 /// Planning again did not help before: bear more the next time, up to this.
 constexpr int kMostPatience = 64;
 /// So many fitting steps make good for one misfit.
@@ -235,8 +237,12 @@ void LifeCycle::record_longer() {
 bool LifeCycle::adopt(const std::shared_ptr<const PlanIndex>& plan) {
   const Plan& what = plan->plan();
   const bool adopted = allocator_.adopt(plan);
-  const auto planned = std::count_if(what.slots.begin(), what.slots.end(),
-                                     [](const Slot& slot) { return slot.offset != kUnplanned; });
+  const auto planned_from = [&](std::size_t first) {
+    return std::count_if(what.slots.begin() + static_cast<std::ptrdiff_t>(first), what.slots.end(),
+                         [](const Slot& slot) { return slot.offset != kUnplanned; });
+  };
+  const auto planned = planned_from(0);
+  planned_in_step_ = planned_from(what.prologue);
   if (adopted) {
     log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ", planned, " of ",
              what.slots.size(), " requests planned"));
@@ -257,7 +263,7 @@ void LifeCycle::give_up() {
 
 void LifeCycle::start_watching() {
   stage_ = Stage::kWatching;
-  misfits_ = fits_ = 0;
+  misfits_ = fits_ = astray_ = 0;
   missed_bytes_ = allocator_.statistics().missed_bytes;
 }
 
@@ -266,6 +272,7 @@ void LifeCycle::start_watching() {
 void LifeCycle::watch() {
   const RuntimeStatistics now = allocator_.statistics();
   const Bytes missed = now.missed_bytes - std::exchange(missed_bytes_, now.missed_bytes);
+  if (allocator_.follows_plan()) leave_plan_if_astray(now.last_step.served);
   const bool fits = allocator_.follows_plan() && missed <= now.planned_arena / kMisfit;
   if (fits) {
     if (++fits_ % kForgiveness == 0) misfits_ = std::max(misfits_ - 1, 0);
@@ -280,6 +287,17 @@ void LifeCycle::watch() {
   // To see what changes; the first is prologue.
   steps_to_record_ = std::clamp(steps_to_record_ + 1, kVaryingSteps + 1, kMostSteps);
   start_recording();
+}
+
+/// To look for other places takes longer than free form, and no less memory.
+void LifeCycle::leave_plan_if_astray(const Served& step) {
+  const bool is_astray = step.planned < planned_in_step_ / kAstray;
+  astray_ = is_astray ? astray_ + 1 : 0;
+  if (astray_ < kPatience) return;
+  astray_ = 0;
+  log(text("leaving the plan: in step ", steps_ - 1, " only ", step.planned, " of ", planned_in_step_,
+           " requests found their places"));
+  allocator_.drop_plan();
 }
 
 /// Once.

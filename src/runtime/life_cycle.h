@@ -102,6 +102,7 @@ class LifeCycle {
   void give_up();
   void start_watching();
   void watch();
+  void leave_plan_if_astray(const Served& step);
   void tell_refusals();
   void log(const std::string& line) const;
 
@@ -116,8 +117,10 @@ class LifeCycle {
   int steps_to_record_;                ///< whole ones
   std::int64_t requests_to_record_;    ///< where nobody marks steps
   Bytes missed_bytes_ = 0;             ///< when watch() last looked
+  std::int64_t planned_in_step_ = 0;   ///< requests that the plan has places for
   int misfits_ = 0;                    ///< steps that the plan did not fit, less those that were forgiven
   int fits_ = 0;                       ///< steps in a row that it fitted
+  int astray_ = 0;                     ///< steps in a row in which few requests found their places
   int patience_;                       ///< misfits to bear
   bool told_refusals_ = false;
 };
