@@ -369,10 +369,14 @@ std::optional<Placement> class_sweep(const Instance& instance, const Classes& cl
 }
 
 std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
-                                            const Classes& classes, const Budget& budget) {
-  const Sweep options;
-  const BirthOrder order = birth_order(instance, options.mirrored);
+                                            const BirthOrder& order, const Classes& classes,
+                                            const Sweep& options, const Budget& budget) {
   return Sweeper(instance, order, options, budget).run_around(fixed, classes);
+}
+
+std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
+                                            const Classes& classes, const Budget& budget) {
+  return class_sweep_around(instance, fixed, birth_order(instance, false), classes, {}, budget);
 }
 
 }  // namespace stweaver

@@ -45,6 +45,9 @@ inline constexpr Bytes kNowhere = -1;
 /// Places the rest where some items have their offsets in `fixed` and all others kNowhere. Wants a plain
 /// instance.
 std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
+                                            const BirthOrder& order, const Classes& classes,
+                                            const Sweep& options, const Budget& budget);
+std::optional<Placement> class_sweep_around(const Instance& instance, const Placement& fixed,
                                             const Classes& classes, const Budget& budget);
 
 }  // namespace stweaver

@@ -18,6 +18,7 @@
 #include "plan/core.h"
 #include "plan/exact.h"
 #include "plan/homophase.h"
+#include "plan/ring.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
 
@@ -43,6 +44,8 @@ constexpr std::int64_t kCoreSteps = 2'000'000;
 /// more. Where that leads nowhere, twice or three times as much may: it brings up what stands in the way.
 constexpr Bytes kCoreShare = 256;
 constexpr Bytes kWidestCore = 3;
+/// The wheel turns so often around one ring, if the bound is not met before.
+constexpr int kRingRounds = 6;
 /// A member that has not improved itself for so many rounds is done.
 constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
@@ -73,6 +76,52 @@ Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, co
   return {name, Part::kSweeps, 0, [=, &instance](const Budget& budget) {
             if (!*state)
               state->emplace(instance, orders->get(sweep.mirrored), classes(instance), sweep, bound);
+            return (*state)->step(budget);
+          }};
+}
+
+/// One ring after the other, and the best of what a squeaky wheel makes around it: most rings are good for
+/// the bound or for nothing, so that each is done with at once.
+class RingWheels {
+ public:
+  RingWheels(const Instance& instance, std::shared_ptr<const BirthOrder> order, Bytes bound)
+      : instance_(instance),
+        order_(std::move(order)),
+        classes_(duration_classes(instance, kBase, 1)),
+        bound_(bound),
+        next_ring_(rings_of(instance, gap_classes(instance, 1), bound)) {}
+
+  std::optional<Placement> step(const Budget& budget) {
+    std::optional<Placement> ring = next_ring_();
+    if (!ring) return std::nullopt;
+    SqueakyWheel wheel(instance_, order_, classes_, {}, bound_, std::move(*ring));
+    std::optional<Placement> best;
+    Bytes peak = Budget().peak;
+    for (int round = 0; round < kRingRounds && peak > bound_; ++round) {
+      std::optional<Placement> placement = wheel.step(budget);
+      if (!placement) break;
+      const Bytes own = peak_of(instance_, *placement);
+      if (own >= peak) continue;
+      peak = own;
+      best = std::move(placement);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr double kBase = 8;
+
+  const Instance& instance_;
+  std::shared_ptr<const BirthOrder> order_;
+  Classes classes_;
+  Bytes bound_;
+  NextRing next_ring_;
+};
+
+Member rings(const Instance& instance, const std::shared_ptr<Orders>& orders, Bytes bound) {
+  const auto state = std::make_shared<std::optional<RingWheels>>();
+  return {"ring", Part::kRings, 0, [=, &instance](const Budget& budget) {
+            if (!*state) state->emplace(instance, orders->get(false), bound);
             return (*state)->step(budget);
           }};
 }
@@ -232,6 +281,8 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   const std::size_t per_round =
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
+  // Jobs that are no pipelines have no rings, which shows before anything is placed.
+  if (plain) members.insert(members.begin() + 1, rings(instance, orders, lower_bound));
 
   if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
     add("core", Part::kCore,

@@ -25,18 +25,21 @@ bool promote(const Instance& instance, const Placement& placement, Bytes bound, 
 }  // namespace
 
 SqueakyWheel::SqueakyWheel(const Instance& instance, std::shared_ptr<const BirthOrder> order, Classes classes,
-                           const Sweep& options, Bytes bound)
+                           const Sweep& options, Bytes bound, Placement fixed)
     : instance_(instance),
       order_(std::move(order)),
       classes_(std::move(classes)),
       options_(options),
-      bound_(bound) {}
+      bound_(bound),
+      fixed_(std::move(fixed)) {}
 
 std::optional<Placement> SqueakyWheel::step(const Budget& budget) {
   if (exhausted_) return std::nullopt;
   // The peak is no limit here: the whole placement is needed to see what sticks out.
+  const Budget own{.deadline = budget.deadline, .stop = budget.stop};
   std::optional<Placement> placement =
-      class_sweep(instance_, *order_, classes_, options_, {.deadline = budget.deadline, .stop = budget.stop});
+      fixed_.empty() ? class_sweep(instance_, *order_, classes_, options_, own)
+                     : class_sweep_around(instance_, fixed_, *order_, classes_, options_, own);
   exhausted_ = !placement || !promote(instance_, *placement, bound_, classes_);
   return placement;
 }

@@ -15,68 +15,6 @@
 namespace stweaver {
 namespace {
 
-/// Micro-batches on the first rank of a 1F1B pipeline: each keeps what its layers made until its backward,
-/// whose first gradients fit only where the last layer's outputs have just been freed.
-class Pipeline {
- public:
-  Pipeline(std::size_t depth, std::size_t micro_batches) {
-    std::vector<std::vector<std::size_t>> kept(micro_batches);
-    for (std::size_t unit = 0; unit < micro_batches + depth - 1; ++unit) {
-      if (unit < micro_batches) kept[unit] = forward();
-      if (unit >= depth - 1) backward(kept[unit - (depth - 1)]);
-    }
-  }
-
-  [[nodiscard]] const Instance& instance() const { return instance_; }
-
- private:
-  std::size_t make(Bytes size, Time length) {
-    instance_.items.push_back({.size = size, .life = {now_, now_ + length}});
-    return instance_.items.size() - 1;
-  }
-
-  std::vector<std::size_t> forward() {
-    std::vector<std::size_t> kept;
-    const auto keep = [&](Bytes size) {
-      kept.push_back(make(size, 1));
-      ++now_;
-    };
-    keep(2);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      for (const Bytes size : {2, 6, 2, 2, 1, 2, 8, 8, 2, 1}) keep(size);
-    }
-    keep(2);
-    return kept;
-  }
-
-  void backward(const std::vector<std::size_t>& kept) {
-    std::size_t left = kept.size();
-    const auto free_one = [&] { instance_.items[kept[--left]].life.upper = now_; };
-    make(2, 6);
-    ++now_;
-    free_one();  // 2: what the layer sent
-    make(2, 2);
-    ++now_;
-    free_one();  // 1 and 2: the last operation's
-    free_one();
-    make(8, 2);
-    make(4, 1);
-    ++now_;
-    make(8, 2);
-    ++now_;
-    while (left > 0) {
-      free_one();
-      make(2, 1);
-      ++now_;
-    }
-  }
-
-  static constexpr int kLayers = 4;
-
-  Instance instance_;
-  Time now_ = 0;
-};
-
 constexpr std::int64_t kSteps = 3'000'000;
 
 CoreOptions at_the_bound(const Instance& instance, Bytes slack) {

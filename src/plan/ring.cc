@@ -1,0 +1,402 @@
+#include "plan/ring.h"
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace stweaver {
+namespace {
+
+/// So many places for the cut are looked at in each circle, but fewer where that takes more looks than these;
+constexpr Bytes kPlaces = 256;
+constexpr Bytes kLooks = 16'384;
+/// so many of them are kept.
+constexpr std::size_t kCuts = 8;
+/// At about so many sizes of what is kept out of the circle no more are made.
+constexpr std::size_t kCommons = 16;
+/// Choices that may be tried to fill the bytes before a cut exactly.
+constexpr int kFillSteps = 2000;
+/// A line that goes round oftener is no pipeline.
+constexpr Bytes kRounds = 1000;
+/// Longer lines could overflow.
+constexpr Bytes kLongest = Bytes{1} << 60U;
+/// There is no ring when more than one of so many items has no room.
+constexpr std::size_t kMisfits = 8;
+
+/// The largest load in any stretch of time.
+class Peaks {
+ public:
+  explicit Peaks(const Instance& instance) {
+    std::vector<std::pair<Time, Bytes>> changes;
+    changes.reserve(2 * instance.items.size() + instance.persistent.size());
+    for (const Item& item : instance.items) {
+      changes.emplace_back(item.life.lower, item.size);
+      changes.emplace_back(item.life.upper, -item.size);
+    }
+    for (const Persistent& request : instance.persistent) changes.emplace_back(request.birth, request.size);
+    std::sort(changes.begin(), changes.end());
+    std::vector<Bytes> loads;
+    Bytes load = 0;
+    for (const auto& [time, by] : changes) {
+      load += by;
+      if (times_.empty() || times_.back() != time) {
+        times_.push_back(time);
+        loads.emplace_back();
+      }
+      loads.back() = load;
+    }
+    tree_.assign(times_.size(), 0);
+    tree_.insert(tree_.end(), loads.begin(), loads.end());
+    for (std::size_t i = times_.size(); i-- > 1;) tree_[i] = std::max(tree_[2 * i], tree_[2 * i + 1]);
+  }
+
+  [[nodiscard]] Time fullest() const {
+    const auto loads = tree_.begin() + static_cast<std::ptrdiff_t>(times_.size());
+    return times_[static_cast<std::size_t>(std::max_element(loads, tree_.end()) - loads)];
+  }
+
+  [[nodiscard]] Bytes in(const Lifespan& span) const {
+    const auto begin = std::upper_bound(times_.begin(), times_.end(), span.lower) - times_.begin();
+    const auto end = std::lower_bound(times_.begin(), times_.end(), span.upper) - times_.begin();
+    std::size_t first = times_.size() + static_cast<std::size_t>(std::max<std::ptrdiff_t>(begin - 1, 0));
+    std::size_t last = times_.size() + static_cast<std::size_t>(end);
+    Bytes peak = 0;
+    for (; first < last; first /= 2, last /= 2) {
+      if (first % 2 == 1) peak = std::max(peak, tree_[first++]);
+      if (last % 2 == 1) peak = std::max(peak, tree_[--last]);
+    }
+    return peak;
+  }
+
+ private:
+  std::vector<Time> times_;  // at which the load changes
+  std::vector<Bytes> tree_;  // the second half: the loads from then on; each other node: the larger of two
+};
+
+using Counts = std::map<Bytes, std::size_t>;  ///< how many of each size
+
+/// Chooses items whose sizes have a given sum.
+class Fill {
+ public:
+  explicit Fill(const Counts& sizes) {
+    Bytes unit = 0;
+    Bytes total = 0;
+    for (const auto& [size, count] : sizes) {
+      unit = std::gcd(unit, size);
+      total += size * static_cast<Bytes>(count);
+      kinds_.push_back({.size = size, .count = count, .unit = unit, .total = total});
+    }
+    std::reverse(kinds_.begin(), kinds_.end());
+  }
+
+  /// Nothing when no choice was found in time.
+  std::optional<Counts> find(Bytes wanted) {
+    if (!descend(0, wanted)) return std::nullopt;
+    Counts taken;
+    for (const Kind& kind : kinds_) taken[kind.size] = kind.taken;
+    return taken;
+  }
+
+ private:
+  struct Kind {
+    Bytes size = 0;
+    std::size_t count = 0;
+    Bytes unit = 0;   ///< what all sums of this and smaller ones are multiples of
+    Bytes total = 0;  ///< of this and smaller ones
+    std::size_t taken = 0;
+  };
+
+  bool descend(std::size_t at, Bytes wanted) {
+    if (wanted == 0) return true;
+    if (at == kinds_.size() || ++steps_ > kFillSteps) return false;
+    Kind& kind = kinds_[at];
+    if (wanted > kind.total || wanted % kind.unit != 0) return false;
+    kind.taken = std::min(kind.count, static_cast<std::size_t>(wanted / kind.size));
+    for (;; --kind.taken) {
+      if (descend(at + 1, wanted - static_cast<Bytes>(kind.taken) * kind.size)) return true;
+      if (kind.taken == 0) return false;
+    }
+  }
+
+  std::vector<Kind> kinds_;  // the largest first
+  int steps_ = 0;
+};
+
+/// A circle, and where it is cut open. The best is the least.
+struct Cut {
+  bool loses = false;    ///< any bytes
+  std::size_t rank = 0;  ///< among those of the same circle
+  Bytes lost = 0;        ///< the first time that no items fill the bytes before it: how many these are
+  Bytes highest = 0;     ///< load while nothing lies at the cut
+  Bytes sum = 0;         ///< of the highest load each time that nothing does
+  Bytes circle = 0;
+  Bytes at = 0;  ///< so much of the line lies before it
+
+  auto operator<=>(const Cut&) const = default;
+};
+
+/// Of the items from `first` to the end of their turn, those that come first.
+struct Swap {
+  std::size_t first = 0;
+  Counts taken;
+};
+
+/// All items of class 0 in order of death, on a line without end that is to be wound up to a ring.
+class Line {
+ public:
+  Line(const Instance& instance, const Classes& classes, Bytes capacity)
+      : instance_(instance), capacity_(capacity) {
+    for (ItemId id = 0; id < instance.items.size(); ++id) {
+      if (classes[id] != 0) continue;
+      ids_.push_back(id);
+      capacity_ = std::min(capacity_, capacity - instance.items[id].above);
+    }
+    std::sort(ids_.begin(), ids_.end(), [&](ItemId a, ItemId b) {
+      const Lifespan& x = instance.items[a].life;
+      const Lifespan& y = instance.items[b].life;
+      if (x.upper != y.upper) return x.upper < y.upper;
+      return x.lower != y.lower ? x.lower > y.lower : a < b;
+    });
+    for (const ItemId id : ids_) {
+      if (begins_.back() > kLongest - instance.items[id].size) return;
+      begins_.push_back(begins_.back() + instance.items[id].size);
+    }
+    births_.resize(ids_.size());
+    std::iota(births_.begin(), births_.end(), std::size_t{0});
+    std::stable_sort(births_.begin(), births_.end(),
+                     [this](std::size_t a, std::size_t b) { return life(a).lower < life(b).lower; });
+    number_turns();
+  }
+
+  [[nodiscard]] std::vector<Cut> cuts(const Classes& classes) const {
+    if (begins_.size() <= ids_.size() || total() <= capacity_ || !fits(capacity_)) return {};
+    const Peaks peaks(instance_);
+    std::vector<Cut> all;
+    for (const Bytes common : commons(classes, peaks.fullest())) {
+      if (common >= capacity_ || !fits(capacity_ - common)) continue;
+      const std::vector<Cut> some = cuts_of(capacity_ - common, peaks);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  /// Winds the line up.
+  [[nodiscard]] Placement wound(const Cut& cut) const {
+    std::vector<ItemId> order = ids_;
+    for (Bytes place = cut.at; place < total(); place += cut.circle) {
+      const std::size_t across = item_at(place);
+      if (begins_[across] == place) continue;
+      if (const std::optional<Swap> swap = swap_before(across, place)) {
+        apply(*swap, order);
+      } else {
+        place = begins_[across];
+      }
+    }
+    Placement placement(instance_.items.size(), kNowhere);
+    Bytes at = (cut.circle - cut.at) % cut.circle;
+    for (const ItemId id : order) {
+      if (at + instance_.items[id].size > cut.circle) at = 0;
+      placement[id] = at;
+      at += instance_.items[id].size;
+    }
+    remove_misfits(placement);
+    return placement;
+  }
+
+ private:
+  [[nodiscard]] Bytes total() const { return begins_.back(); }
+  [[nodiscard]] const Item& item(std::size_t i) const { return instance_.items[ids_[i]]; }
+  [[nodiscard]] const Lifespan& life(std::size_t i) const { return item(i).life; }
+
+  /// The item that lies at this place of the line, or begins there.
+  [[nodiscard]] std::size_t item_at(Bytes place) const {
+    return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), place) -
+                                    begins_.begin() - 1);
+  }
+
+  /// Items of one turn are born without a death in between and die without a birth in between: what a
+  /// micro-batch keeps. In whatever order they lie, they take the same bytes.
+  void number_turns() {
+    std::size_t turn = 0;
+    std::pair<std::ptrdiff_t, std::ptrdiff_t> last;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const auto died = std::partition_point(ids_.begin(), ids_.end(), [&](ItemId id) {
+        return instance_.items[id].life.upper <= life(i).lower;
+      });
+      const auto born = std::partition_point(births_.begin(), births_.end(), [&](std::size_t other) {
+        return life(other).lower < life(i).upper;
+      });
+      const std::pair now{died - ids_.begin(), born - births_.begin()};
+      if (i > 0 && now != last) ++turn;
+      last = now;
+      turns_.push_back(turn);
+    }
+  }
+
+  [[nodiscard]] std::size_t begin_of_turn(std::size_t i) const {
+    return static_cast<std::size_t>(std::lower_bound(turns_.begin(), turns_.end(), turns_[i]) -
+                                    turns_.begin());
+  }
+  [[nodiscard]] std::size_t end_of_turn(std::size_t i) const {
+    return static_cast<std::size_t>(std::upper_bound(turns_.begin(), turns_.end(), turns_[i]) -
+                                    turns_.begin());
+  }
+
+  /// True when what lies on the line from the first to the last of the living hardly ever exceeds the circle.
+  [[nodiscard]] bool fits(Bytes circle) const {
+    if (total() / kRounds > circle) return false;
+    std::size_t dead = 0;
+    std::size_t misfits = 0;
+    Bytes end = 0;
+    for (const std::size_t born : births_) {
+      while (life(dead).upper <= life(born).lower) ++dead;
+      end = std::max(end, begins_[born + 1]);
+      if (item(born).size > circle) return false;
+      misfits += end - begins_[dead] > circle ? 1 : 0;
+    }
+    return misfits <= ids_.size() / kMisfits;
+  }
+
+  /// What may be kept out of the circle: sums of the other items at the fullest moment.
+  [[nodiscard]] std::vector<Bytes> commons(const Classes& classes, Time fullest) const {
+    std::vector<Bytes> sizes;
+    for (ItemId id = 0; id < classes.size(); ++id) {
+      const Item& other = instance_.items[id];
+      if (classes[id] != 0 && other.life.contains(fullest)) sizes.push_back(other.size);
+    }
+    std::sort(sizes.rbegin(), sizes.rend());
+    std::vector<Bytes> sums{0};
+    for (std::size_t i = 0; i < sizes.size() && sums.size() <= kCommons; ++i) {
+      const std::size_t count = sums.size();
+      for (std::size_t k = 0; k < count; ++k) sums.push_back(sums[k] + sizes[i]);
+      std::sort(sums.begin(), sums.end());
+      sums.erase(std::unique(sums.begin(), sums.end()), sums.end());
+    }
+    return sums;
+  }
+
+  /// The best cuts of a circle.
+  [[nodiscard]] std::vector<Cut> cuts_of(Bytes circle, const Peaks& peaks) const {
+    std::vector<Cut> cuts;
+    const std::size_t round = item_at(std::min(circle, total() - 1)) + 1;
+    const Bytes looks = std::clamp<Bytes>(kLooks / (total() / circle + 1), 1, kPlaces);
+    const std::size_t places = std::min(static_cast<std::size_t>(looks), round);
+    for (std::size_t i = 0; i < places; ++i) {
+      Cut cut{.circle = circle, .at = begins_[i * round / places]};
+      weigh(cut, peaks);
+      cuts.push_back(cut);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.resize(std::min(cuts.size(), kCuts));
+    for (Cut& cut : cuts) {
+      cut.lost = first_loss(cut);
+      cut.loses = cut.lost > 0;
+    }
+    std::sort(cuts.begin(), cuts.end());
+    for (std::size_t i = 0; i < cuts.size(); ++i) cuts[i].rank = i;
+    return cuts;
+  }
+
+  /// The load while nothing lies at the cut: before the first item does, between one and the next, after the
+  /// last.
+  void weigh(Cut& cut, const Peaks& peaks) const {
+    Time since = std::numeric_limits<Time>::min();
+    const auto free_until = [&](Time time) {
+      const Bytes peak = peaks.in({since, time});
+      cut.highest = std::max(cut.highest, peak);
+      cut.sum += peak;
+    };
+    for (Bytes place = cut.at; place < total(); place += cut.circle) {
+      const Lifespan& there = life(item_at(place));
+      free_until(there.lower);
+      since = there.upper;
+    }
+    free_until(std::numeric_limits<Time>::max());
+  }
+
+  [[nodiscard]] Bytes first_loss(const Cut& cut) const {
+    for (Bytes place = cut.at; place < total(); place += cut.circle) {
+      const std::size_t across = item_at(place);
+      if (begins_[across] != place && !swap_before(across, place)) return place - begins_[across];
+    }
+    return 0;
+  }
+
+  /// Makes some items of a turn end at `place`, where `across` lies; as few as possible that come before it
+  /// lose their places.
+  [[nodiscard]] std::optional<Swap> swap_before(std::size_t across, Bytes place) const {
+    Counts sizes;
+    for (std::size_t i = across, end = end_of_turn(across); i < end; ++i) ++sizes[item(i).size];
+    const std::size_t begin = begin_of_turn(across);
+    for (std::size_t first = across, back = 1;; back *= 2) {
+      if (std::optional<Counts> taken = Fill(sizes).find(place - begins_[first]))
+        return Swap{first, std::move(*taken)};
+      if (first == begin) return std::nullopt;
+      for (std::size_t i = 0; i < back && first > begin; ++i) ++sizes[item(--first).size];
+    }
+  }
+
+  void apply(const Swap& swap, std::vector<ItemId>& order) const {
+    Counts left = swap.taken;
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(swap.first);
+    const auto end = order.begin() + static_cast<std::ptrdiff_t>(end_of_turn(swap.first));
+    std::stable_partition(begin, end, [&](ItemId id) {
+      std::size_t& wanted = left[instance_.items[id].size];
+      const bool comes_first = wanted > 0;
+      if (comes_first) --wanted;
+      return comes_first;
+    });
+  }
+
+  /// Takes the offset away from what would lie where another still lives.
+  void remove_misfits(Placement& placement) const {
+    struct Taken {
+      Bytes end = 0;
+      Time until = 0;
+    };
+    std::map<Bytes, Taken> taken;  // by offset; the dead stay until somebody takes their place
+    for (const std::size_t i : births_) {
+      Bytes& offset = placement[ids_[i]];
+      const Bytes end = offset + item(i).size;
+      auto last = taken.lower_bound(offset);
+      auto first = last;
+      while (first != taken.begin() && std::prev(first)->second.end > offset) --first;
+      while (last != taken.end() && last->first < end) ++last;
+      const bool is_free =
+          std::all_of(first, last, [&](const auto& other) { return other.second.until <= life(i).lower; });
+      if (is_free) {
+        taken.erase(first, last);
+        taken[offset] = {end, life(i).upper};
+      } else {
+        offset = kNowhere;
+      }
+    }
+  }
+
+  const Instance& instance_;
+  Bytes capacity_;
+  std::vector<ItemId> ids_;          // in order of death
+  std::vector<Bytes> begins_{0};     // of each in that order, and the end of all
+  std::vector<std::size_t> births_;  // indices into ids_ in order of birth
+  std::vector<std::size_t> turns_;   // of each in order of death; ascending
+};
+
+}  // namespace
+
+NextRing rings_of(const Instance& instance, const Classes& classes, Bytes capacity) {
+  const auto line = std::make_shared<const Line>(instance, classes, capacity);
+  return [line, cuts = line->cuts(classes), next = std::size_t{0}]() mutable -> std::optional<Placement> {
+    if (next == cuts.size()) return std::nullopt;
+    return line->wound(cuts[next++]);
+  };
+}
+
+}  // namespace stweaver
