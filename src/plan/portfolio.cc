@@ -84,9 +84,11 @@ Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, co
 /// the bound or for nothing, so that each is done with at once.
 class RingWheels {
  public:
-  RingWheels(const Instance& instance, std::shared_ptr<const BirthOrder> order, Bytes bound)
+  RingWheels(const Instance& instance, std::shared_ptr<const BirthOrder> order, const Sweep& sweep,
+             Bytes bound)
       : instance_(instance),
         order_(std::move(order)),
+        sweep_(sweep),
         classes_(duration_classes(instance, kBase, 1)),
         bound_(bound),
         next_ring_(rings_of(instance, gap_classes(instance, 1), bound)) {}
@@ -94,7 +96,7 @@ class RingWheels {
   std::optional<Placement> step(const Budget& budget) {
     std::optional<Placement> ring = next_ring_();
     if (!ring) return std::nullopt;
-    SqueakyWheel wheel(instance_, order_, classes_, {}, bound_, std::move(*ring));
+    SqueakyWheel wheel(instance_, order_, classes_, sweep_, bound_, std::move(*ring));
     std::optional<Placement> best;
     Bytes peak = Budget().peak;
     for (int round = 0; round < kRingRounds && peak > bound_; ++round) {
@@ -113,15 +115,17 @@ class RingWheels {
 
   const Instance& instance_;
   std::shared_ptr<const BirthOrder> order_;
+  Sweep sweep_;
   Classes classes_;
   Bytes bound_;
   NextRing next_ring_;
 };
 
-Member rings(const Instance& instance, const std::shared_ptr<Orders>& orders, Bytes bound) {
+Member rings(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
+             const Sweep& sweep, Bytes bound) {
   const auto state = std::make_shared<std::optional<RingWheels>>();
-  return {"ring", Part::kRings, 0, [=, &instance](const Budget& budget) {
-            if (!*state) state->emplace(instance, orders->get(false), bound);
+  return {name, Part::kRings, 0, [=, &instance](const Budget& budget) {
+            if (!*state) state->emplace(instance, orders->get(sweep.mirrored), sweep, bound);
             return (*state)->step(budget);
           }};
 }
@@ -271,6 +275,7 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
     }
   }
   add_sweep("sweep 4 mirrored", 4, Fit::kFirst, true);
+  if (plain) members.push_back(rings(instance, orders, "ring mirrored", {Fit::kFirst, true}, lower_bound));
   add_sweep("sweep 4", 4, Fit::kFirst, false);
   add_sweep("sweep 8", 8, Fit::kFirst, false);
   add_sweep("sweep 4 best fit", 4, Fit::kBest, false);
@@ -282,7 +287,7 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
   // Jobs that are no pipelines have no rings, which shows before anything is placed.
-  if (plain) members.insert(members.begin() + 1, rings(instance, orders, lower_bound));
+  if (plain) members.insert(members.begin() + 1, rings(instance, orders, "ring", {}, lower_bound));
 
   if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
     add("core", Part::kCore,
