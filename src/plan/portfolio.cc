@@ -36,7 +36,8 @@ constexpr std::size_t kPatienceWork = 6'000'000;
 /// The constructors that look at every pair of items that meet join after this many rounds, if at all.
 constexpr int kCostlyRound = 12;
 constexpr std::size_t kCostlyPairs = 30'000'000;
-/// The core joins after so many, where there are no more items than this: what is easy is solved by then.
+/// The core, where there are no more items than this, and mirrored rings join after so many: what is easy is
+/// solved by then.
 constexpr int kCoreRound = 4;
 constexpr std::size_t kCoreItems = 100'000;
 constexpr std::int64_t kCoreSteps = 2'000'000;
@@ -275,7 +276,6 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
     }
   }
   add_sweep("sweep 4 mirrored", 4, Fit::kFirst, true);
-  if (plain) members.push_back(rings(instance, orders, "ring mirrored", {Fit::kFirst, true}, lower_bound));
   add_sweep("sweep 4", 4, Fit::kFirst, false);
   add_sweep("sweep 8", 8, Fit::kFirst, false);
   add_sweep("sweep 4 best fit", 4, Fit::kBest, false);
@@ -287,8 +287,11 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
   // Jobs that are no pipelines have no rings, which shows before anything is placed.
-  if (plain) members.insert(members.begin() + 1, rings(instance, orders, "ring", {}, lower_bound));
-
+  if (plain) {
+    members.insert(members.begin() + 1, rings(instance, orders, "ring", {}, lower_bound));
+    members.push_back(rings(instance, orders, "ring mirrored", {Fit::kFirst, true}, lower_bound));
+    members.back().first_round = kCoreRound;
+  }
   if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
     add("core", Part::kCore,
         [&instance, lower_bound](const Budget& budget) { return core(instance, lower_bound, budget); });

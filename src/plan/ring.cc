@@ -27,8 +27,6 @@ constexpr int kFillSteps = 2000;
 constexpr Bytes kRounds = 1000;
 /// Longer lines could overflow.
 constexpr Bytes kLongest = Bytes{1} << 60U;
-/// There is no ring when more than one of so many items has no room.
-constexpr std::size_t kMisfits = 8;
 
 /// The largest load in any stretch of time.
 class Peaks {
@@ -250,19 +248,17 @@ class Line {
                                     turns_.begin());
   }
 
-  /// True when what lies on the line from the first to the last of the living hardly ever exceeds the circle.
+  /// True when what lies on the line from the first to the last of the living never exceeds the circle.
   [[nodiscard]] bool fits(Bytes circle) const {
     if (total() / kRounds > circle) return false;
     std::size_t dead = 0;
-    std::size_t misfits = 0;
     Bytes end = 0;
     for (const std::size_t born : births_) {
       while (life(dead).upper <= life(born).lower) ++dead;
       end = std::max(end, begins_[born + 1]);
-      if (item(born).size > circle) return false;
-      misfits += end - begins_[dead] > circle ? 1 : 0;
+      if (end - begins_[dead] > circle) return false;
     }
-    return misfits <= ids_.size() / kMisfits;
+    return true;
   }
 
   /// What may be kept out of the circle: sums of the other items at the fullest moment.
