@@ -150,7 +150,8 @@ Slot parse_slot(Parser& parser) {
 /// What the numbers must satisfy for the plan to be followed without looking twice.
 void validate_plan(const Plan& plan, const std::string& name) {
   const auto refuse = [&name](const auto&... parts) { fail(name, ": ", parts..., "; make the plan again"); };
-  if (plan.alignment < 1 || plan.arena < 0 || plan.stream_gap < 0) refuse("a number is out of range");
+  if (plan.alignment < 1 || plan.arena < 0 || plan.requested < 0 || plan.stream_gap < 0)
+    refuse("a number is out of range");
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
@@ -184,8 +185,9 @@ void write_plan(const Plan& plan, std::ostream& out) {
        << "fingerprint " << hex(plan.fingerprint, 16) << '\n'
        << "alignment " << plan.alignment << '\n'
        << "arena " << plan.arena << '\n'
-       << "lower_bound " << plan.lower_bound << '\n'
-       << "stream_gap " << plan.stream_gap << '\n'
+       << "lower_bound " << plan.lower_bound << '\n';
+  if (plan.requested > 0) body << "requested " << plan.requested << '\n';
+  body << "stream_gap " << plan.stream_gap << '\n'
        << "winner " << one_line(plan.winner) << '\n'
        << "prologue " << plan.prologue << '\n'
        << "prologue_steps " << plan.prologue_steps << '\n'
@@ -215,6 +217,7 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.alignment = parser.number_field<Bytes>("alignment");
   plan.arena = parser.number_field<Bytes>("arena");
   plan.lower_bound = parser.number_field<Bytes>("lower_bound");
+  if (parser.rest().starts_with("requested ")) plan.requested = parser.number_field<Bytes>("requested");
   plan.stream_gap = parser.number_field<Time>("stream_gap");
   plan.winner = parser.field("winner");
   plan.prologue = parser.number_field<std::uint32_t>("prologue");

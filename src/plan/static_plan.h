@@ -42,6 +42,10 @@ struct Plan {
   Bytes alignment = kAlignment;
   Bytes arena = 0;        ///< bytes that the plan needs in all
   Bytes lower_bound = 0;  ///< no plan for these lifespans and this stream gap can need less
+  /// The most that the whole job asked for at one time while it was recorded. Where steps differ, the plan
+  /// has room for the largest of each request, which never met. 0: not known, a plan of steps alone, or one
+  /// for larger steps.
+  Bytes requested = 0;
   /// Slots of different streams share bytes only if so many requests lie between the one's death and the
   /// other's birth; the run time puts an event wait between them.
   Time stream_gap = 0;

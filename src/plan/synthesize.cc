@@ -298,6 +298,7 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
                                                                              .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
+  if (!options.step_only && !profile.pattern.exceeds_trace) plan.requested = peak_requested(trace);
   plan.winner = result.winner;
   plan.stream_gap = job.instance.lane_gap;
   for (std::size_t i = 0; i < result.placement.size(); ++i) {

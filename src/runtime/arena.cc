@@ -10,8 +10,8 @@ namespace {
 /// Addresses reserved, in sizes of the device: a plan moves on behind what outlives the plan before it.
 constexpr Bytes kAddresses = 4;
 /// A small extent is this share of what is held, and never more than this.
-constexpr Bytes kShareOfHeld = 1024;
-constexpr Bytes kMostOfHeld = 32 * kMiB;
+constexpr Bytes kShareOfHeld = 2048;
+constexpr Bytes kMostOfHeld = 24 * kMiB;
 
 }  // namespace
 
@@ -77,6 +77,24 @@ Bytes Arena::missing(const Interval& range) const {
   return missing;
 }
 
+std::vector<Interval> Arena::mapped_in(const Interval& region) const {
+  std::vector<Interval> runs;
+  const std::size_t above = first_above(region.lower);
+  for (std::size_t i = above - std::min<std::size_t>(above, 1); i < extents_.size(); ++i) {
+    const Extent& extent = extents_[i];
+    if (extent.offset >= region.upper) break;
+    const Interval part = {std::max(extent.offset, region.lower),
+                           std::min(extent.offset + extent.size, region.upper)};
+    if (part.empty()) continue;
+    if (!runs.empty() && runs.back().upper == part.lower) {
+      runs.back().upper = part.upper;
+    } else {
+      runs.push_back(part);
+    }
+  }
+  return runs;
+}
+
 bool Arena::map(const Interval& range, Bytes extent) {
   if (range.empty()) return true;
   if (!take_addresses() || range.upper > addresses_) return false;
@@ -122,11 +140,12 @@ bool Arena::map_extent(std::size_t at, Interval range) {
   return true;
 }
 
-void Arena::unmap_idle(const Interval& keep, Bytes enough) {
+void Arena::unmap_idle(const Interval& keep, Bytes enough, const Interval& keep_too) {
   const Bytes before = mapped_;
   std::optional<bool> is_still;  // idle for the program, but work may still use it
   const auto is_idle = [&](const Extent& extent) {
-    return !overlaps({extent.offset, extent.offset + extent.size}, keep) &&
+    const Interval range = {extent.offset, extent.offset + extent.size};
+    return !overlaps(range, keep) && !overlaps(range, keep_too) &&
            free_space.is_idle(extent.offset, extent.size);
   };
   std::erase_if(extents_, [&](const Extent& extent) {

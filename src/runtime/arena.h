@@ -57,9 +57,12 @@ class Arena {
   /// How many bytes of `range` have no memory.
   [[nodiscard]] Bytes missing(const Interval& range) const;
 
-  /// Takes memory away where it is idle, except in `keep`, until that is `enough` bytes. In whole extents:
-  /// what one map() call put there.
-  void unmap_idle(const Interval& keep, Bytes enough = kAll);
+  /// Where memory is in `region`, neighbours joined, by offset.
+  [[nodiscard]] std::vector<Interval> mapped_in(const Interval& region) const;
+
+  /// Takes memory away where it is idle, except in `keep` and in `keep_too`, until that is `enough` bytes. In
+  /// whole extents: what one map() call put there.
+  void unmap_idle(const Interval& keep, Bytes enough = kAll, const Interval& keep_too = {});
 
   [[nodiscard]] bool contains(std::uintptr_t address) const {
     return address - base_ < static_cast<std::uintptr_t>(addresses_);

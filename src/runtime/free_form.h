@@ -5,6 +5,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/stream_order.h"
+#include "runtime/window.h"
 
 namespace stweaver {
 
@@ -12,10 +13,10 @@ namespace stweaver {
 /// be given back however the blocks that stay are scattered.
 ///
 /// A request takes the lowest gap that is large enough and needs no wait for another stream, so what lives
-/// long comes to lie close together; failing that, memory is mapped behind the highest there is. Before more
-/// is mapped than ever, what is idle elsewhere is unmapped: addresses may have holes, memory need not. Small
-/// requests have addresses of their own, where they pin no memory among the large ones, as in PyTorch's small
-/// and large pools (c10/cuda/CUDACachingAllocator.cpp).
+/// long comes to lie close together; failing that, memory is mapped where the least of it is missing
+/// (window.h). Before more is mapped than ever, what is idle elsewhere is unmapped: addresses may have holes,
+/// memory need not. Small requests have addresses of their own, where they pin no memory among the large
+/// ones, as in PyTorch's small and large pools (c10/cuda/CUDACachingAllocator.cpp).
 ///
 /// All of this happens outside of a range to `keep`, which a plan governs; it may be empty.
 class FreeForm {
@@ -26,34 +27,40 @@ class FreeForm {
   /// Where `room` idle bytes begin that `lane` may use as things are.
   std::optional<Bytes> find(Bytes room, LaneId lane, const Interval& keep);
 
-  /// Whether mapping `room` bytes would make it more than ever.
-  [[nodiscard]] bool grows_beyond_ever(Bytes room) const { return arena_->mapped() + room > ceiling_; }
+  /// Where `room` bytes may be had by mapping the least memory; nothing when no addresses are left.
+  std::optional<Window> find_window(Bytes room, LaneId lane, const Interval& keep);
 
-  /// Unmaps what is idle if mapping `room` bytes would make it more than ever and if that yields enough to be
-  /// worth a synchronization. By how many bytes it is going to be more than ever.
-  Bytes make_room(Bytes room, const Interval& keep);
+  /// Whether mapping so much would make it more than ever.
+  [[nodiscard]] bool grows_beyond_ever(Bytes missing) const { return arena_->mapped() + missing > ceiling_; }
 
-  /// Maps memory for `room` bytes more; where they begin. Nothing when the device has none or there are no
-  /// addresses left: then the next calls are not tried until retry(), or for a while.
-  std::optional<Bytes> extend(Bytes room, LaneId lane, const Interval& keep, Tick now);
+  /// Unmaps what is idle, but not in the window, if mapping what that lacks would make it more than ever and
+  /// if it is worth a synchronization. By how many bytes it is going to be more than ever.
+  Bytes make_room(const Window& window, const Interval& keep);
+
+  /// Maps what the window lacks; where it begins. Nothing when the device has no memory.
+  std::optional<Bytes> extend(const Window& window, const Interval& keep);
+
+  /// There is no window, or no memory for it: not to be tried until retry(), or for a while.
+  void pause(Tick now);
 
   /// A plan is followed from now on: what was mapped before it is no measure of what is needed beside it.
   void start_anew();
 
   [[nodiscard]] bool is_closed(Tick now) const { return now < closed_until_; }
-  void retry() { closed_until_ = 0; }
+  /// The device may have memory again, and what was scattered may be whole.
+  void retry();
 
-  /// Bytes that are idle.
+  /// Bytes that are idle outside of `keep`.
   [[nodiscard]] Bytes idle(const Interval& keep) const;
 
  private:
   [[nodiscard]] Interval region_of(Bytes room) const;
-  std::optional<Bytes> map_behind(Bytes room, LaneId lane, const Interval& keep);
+  [[nodiscard]] Interval with_some_ahead(const Window& window, const Interval& keep, Bytes extent) const;
 
   Arena* arena_;
   const StreamOrder* order_;
-  Bytes ceiling_ = 0;      ///< what may be mapped before anything is unmapped for it
-  Bytes scattered_ = 0;    ///< idle, but not in whole extents, when make_room() last looked
+  Bytes ceiling_ = 0;    ///< what may be mapped before anything is unmapped for it
+  Bytes scattered_ = 0;  ///< idle, but not in whole extents, when make_room() last looked outside its window
   Tick closed_until_ = 0;  ///< the device has no memory until then
 };
 

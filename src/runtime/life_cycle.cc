@@ -108,6 +108,10 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
 bool LifeCycle::begin_with(const SavedPlan& saved) {
   try {
     auto plan = std::make_shared<const PlanIndex>(saved());
+    if (const std::string objection = plan->objection(); !objection.empty()) {
+      log(text("not following the plan: ", objection));
+      return false;
+    }
     if (plan->plan().prologue == 0) {
       follow_once_steps_repeat(std::move(plan));
       return true;
@@ -205,7 +209,9 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().slots.empty()) return record_longer();
   stop_recording();
-  if (varies(plan->plan()) && is_well_served()) return do_without();
+  if (const std::string objection = plan->objection(); !objection.empty()) return do_without(objection);
+  if (varies(plan->plan()) && is_well_served())
+    return do_without("steps differ, and what is reserved is hardly more than is asked for");
   adopt(plan);
   start_watching();
 }
@@ -218,8 +224,8 @@ bool LifeCycle::is_well_served() const {
 }
 
 /// For a good while.
-void LifeCycle::do_without() {
-  log("following no plan: steps differ, and what is reserved is hardly more than is asked for");
+void LifeCycle::do_without(std::string_view why) {
+  log(text("following no plan: ", why));
   patience_ = kMostPatience;
   start_watching();
 }

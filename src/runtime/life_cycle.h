@@ -97,7 +97,7 @@ class LifeCycle {
   void take_plan();
   void record_longer();
   [[nodiscard]] bool is_well_served() const;
-  void do_without();
+  void do_without(std::string_view why);
   bool adopt(const std::shared_ptr<const PlanIndex>& plan);
   void give_up();
   void start_watching();

@@ -33,6 +33,9 @@ class RangeSet {
 /// How far apart slots of one dynamic group may lie.
 constexpr std::size_t kNeighbours = 8;
 
+/// A plan whose steps differ may need this share more than was asked for at any time: free form needs less.
+constexpr Bytes kMuchMore = 64;
+
 Likeness likeness_of(const Slot& slot) {
   if (!slot.varying) return Likeness::kSize;
   return slot.offset == kUnplanned ? Likeness::kOrder : Likeness::kShare;
@@ -58,6 +61,19 @@ PlanIndex::PlanIndex(Plan plan)
   count_alive();
   varies_ =
       std::any_of(plan_.slots.begin(), plan_.slots.end(), [](const Slot& slot) { return slot.varying; });
+}
+
+std::string PlanIndex::objection() const {
+  const bool places_any = std::any_of(plan_.slots.begin(), plan_.slots.end(), [](const Slot& slot) {
+    return slot.offset != kUnplanned || !slot.room.empty();
+  });
+  if (!places_any) return "it has a place for none of the requests";
+  const Bytes more = plan_.arena - plan_.requested;
+  if (varies_ && plan_.requested > 0 && more > plan_.requested / kMuchMore) {
+    return text("it needs ", in_gib(plan_.arena), ", but no more than ", in_gib(plan_.requested),
+                " was ever asked for");
+  }
+  return {};
 }
 
 void PlanIndex::sort_by_stream() {
@@ -117,24 +133,36 @@ void PlanIndex::find_hand_overs() {
   }
 }
 
-/// Counts over the prologue and two rounds of the step, since lives reach into the next step.
+/// Over the prologue and two rounds of the step, since lives reach into the next step.
 void PlanIndex::count_alive() {
+  struct Alive {
+    std::ptrdiff_t slots = 0;
+    Bytes bytes = 0;
+  };
   const std::size_t step = plan_.slots.size() - plan_.prologue;
-  std::vector<std::ptrdiff_t> change(plan_.slots.size() + step + 1, 0);
-  const auto add = [&](std::size_t birth, Time death) {
-    ++change[birth];
-    if (death < static_cast<Time>(change.size())) --change[static_cast<std::size_t>(death)];
+  std::vector<Alive> change(plan_.slots.size() + step + 1);
+  const auto add = [&](std::size_t birth, Time death, Bytes size) {
+    ++change[birth].slots;
+    change[birth].bytes += size;
+    if (death >= static_cast<Time>(change.size())) return;
+    --change[static_cast<std::size_t>(death)].slots;
+    change[static_cast<std::size_t>(death)].bytes -= size;
   };
   for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
-    const Time death = plan_.slots[i].death;
-    add(i, death);
-    if (i >= plan_.prologue && death != kForever) add(i + step, death + static_cast<Time>(step));
+    const auto& [size, offset, stream, death, varying, room] = plan_.slots[i];
+    add(i, death, size);
+    if (i >= plan_.prologue && death != kForever) add(i + step, death + static_cast<Time>(step), size);
   }
-  std::ptrdiff_t alive = 0;
-  for (const std::ptrdiff_t difference : change) {
-    alive += difference;
-    most_alive_ = std::max(most_alive_, static_cast<std::size_t>(alive));
+  alive_.resize(plan_.slots.size());
+  Alive alive;
+  for (std::size_t i = 0; i < change.size(); ++i) {
+    alive.slots += change[i].slots;
+    alive.bytes += change[i].bytes;
+    most_alive_ = std::max(most_alive_, static_cast<std::size_t>(alive.slots));
+    const std::size_t slot = i < plan_.slots.size() ? i : i - step;
+    if (slot < plan_.slots.size()) alive_[slot] = alive.bytes;
   }
+  if (step > 0) alive_between_steps_ = alive_[plan_.prologue] - plan_.slots[plan_.prologue].size;
 }
 
 }  // namespace stweaver

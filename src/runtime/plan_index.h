@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/static_plan.h"
@@ -88,8 +89,16 @@ class PlanIndex {
   [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
   /// The most slots that live at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+  /// Bytes of the slots that live while this one is born, it included: in a step, those of the step before
+  /// too.
+  [[nodiscard]] Bytes alive(std::uint32_t slot) const { return alive_[slot]; }
+  /// Bytes of the slots that live from one step into the next.
+  [[nodiscard]] Bytes alive_between_steps() const { return alive_between_steps_; }
   /// Whether sizes or numbers of requests differ from step to step.
   [[nodiscard]] bool varies() const { return varies_; }
+  /// Why free form serves the job better: it has no place for anything, or needs much more memory than the
+  /// job ever asked for. Empty when it does not.
+  [[nodiscard]] std::string objection() const;
   [[nodiscard]] const PlannedUse& use() const { return use_; }  ///< slots and rooms
   /// Of slots alone, whose rooms are nobody's yet; nothing where the plan has no rooms.
   [[nodiscard]] const std::optional<PlannedUse>& use_of_slots() const { return use_of_slots_; }
@@ -107,6 +116,8 @@ class PlanIndex {
   std::vector<PlannedStream> streams_;
   std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;
+  std::vector<Bytes> alive_;  ///< by slot
+  Bytes alive_between_steps_ = 0;
   bool varies_ = false;
 };
 

@@ -79,65 +79,67 @@ RuntimeAllocator::Wish RuntimeAllocator::wish_of(Bytes size, Stream stream, Pool
   return {size, align_up(size, alignment), stream, order_.lane_of(stream), pool};
 }
 
+/// What free form leaves alone: the plan's range, but in a step that has outgrown the plan.
+Interval RuntimeAllocator::governed() const {
+  return has_outgrown_plan_ ? Interval{} : plan_range();
+}
+
 /// A place that no plan has for it: where no plan governs, but rather in the plan's range than in more memory
 /// than ever.
 std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wish& wish) {
   if (!uses_free_form_ || wish.pool != 0 || wish.lane == kNobody) return std::nullopt;
-  std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, plan_range());
+  std::optional<Bytes> place = free_form_.find(wish.room, wish.lane, governed());
   if (!place && !free_form_.is_closed(now_)) {
-    std::optional<Bytes> gap;
-    if (avoids_growth(wish.room)) {
-      gap = avoid_growth(wish);
-    } else if (matcher_ && free_form_.grows_beyond_ever(wish.room)) {
-      gap = find_any_gap(wish);  // which costs no standstill
+    std::optional<Window> window = free_form_.find_window(wish.room, wish.lane, governed());
+    if (matcher_ && window && free_form_.grows_beyond_ever(window->missing)) {
+      if (const std::optional<Bytes> gap = find_any_gap(wish)) return reuse(*gap, wish);
+      window = free_form_.find_window(wish.room, wish.lane, {});
     }
-    if (gap) return reuse(*gap, wish);
-    place = free_form_.extend(wish.room, wish.lane, plan_range(), now_);
-    if (!place) ++statistics_.refusals;
+    if (window) {
+      if (avoids_growth(window->missing)) avoid_growth(*window);
+      place = free_form_.extend(*window, plan_range());
+    }
+    if (!place) {
+      free_form_.pause(now_);
+      ++statistics_.refusals;
+    }
     note_reserved();
   }
   if (!place) return std::nullopt;
+  if (overlaps({*place, *place + wish.room}, plan_range())) return reuse(*place, wish);
   arena_.free_space.take(*place, wish.room);
   return Grant{Source::kFreeForm, *place, false};
 }
 
 /// Few steps have no plan. Those that have one avoid growth now and then, and always where it would be too
 /// much.
-bool RuntimeAllocator::avoids_growth(Bytes room) const {
+bool RuntimeAllocator::avoids_growth(Bytes missing) const {
   if (!matcher_ || collecting_.allows()) return true;
   // It may have held much that was idle when that was last collected.
   const Bytes needed = std::min(collected_at_, std::max(statistics_.peaks.requested, plan().arena));
-  return arena_.mapped() + room > needed + needed / kBearableGrowth;
+  return arena_.mapped() + missing > needed + needed / kBearableGrowth;
 }
 
-/// Before the arena holds more memory than ever: unmaps what is idle, or finds a gap in the plan's range
-/// after all, or borrows memory there.
-std::optional<Bytes> RuntimeAllocator::avoid_growth(const Wish& wish) {
+/// Before the arena holds more memory than ever: unmaps what is idle, or borrows memory from behind the
+/// plan's idle places, for this step.
+void RuntimeAllocator::avoid_growth(const Window& window) {
   const Bytes before = arena_.mapped();
-  const Bytes excess = free_form_.make_room(wish.room, plan_range());
-  std::optional<Bytes> gap;
+  const Bytes excess = free_form_.make_room(window, plan_range());
   if (excess > 0 && matcher_) {
-    gap = find_any_gap(wish);
-    if (!gap) borrow(excess);
+    const Bytes left = arena_.mapped();
+    arena_.unmap_idle({}, excess, window.range);
+    if (arena_.mapped() < left) has_holes_ = true;
   }
   if (arena_.mapped() < before) {
     has_collected_ = true;
-    if (collecting_.allows()) collected_at_ = arena_.mapped() + wish.room;
+    if (collecting_.allows()) collected_at_ = arena_.mapped() + window.missing;
   }
-  return gap;
 }
 
 /// In the plan's range, whoever is to use it next.
 std::optional<Bytes> RuntimeAllocator::find_any_gap(const Wish& wish) {
   const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
   return arena_.free_space.best_fit(wish.room, plan_range(), no_wait);
-}
-
-/// Takes memory from behind the plan's idle places, for this step.
-void RuntimeAllocator::borrow(Bytes size) {
-  const Bytes before = arena_.mapped();
-  arena_.unmap_idle({}, size);
-  if (arena_.mapped() < before) has_holes_ = true;
 }
 
 void* RuntimeAllocator::allocate_free_form(Bytes size, Stream stream, Pool pool, Miss why) {
@@ -171,12 +173,15 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_place(const Wish& 
     return std::nullopt;
   }
   if (match && !match->guess) {
+    if (match->slot < slot_ && slot_ - match->slot > step_length() / 2) compare_with_plan_from_here();
     slot_ = match->slot;
+    has_outgrown_plan_ = has_outgrown_plan_ || outgrows_plan(wish);
     const std::optional<Miss> reason = take_slot(wish);
     if (!reason)
       return Grant{Source::kPlanned, base_ + plan().slots[slot_].offset, matcher_->index().hands_over(slot_)};
     why = *reason;
   }
+  if (has_outgrown_plan_) return std::nullopt;
   // A guess tells at least how long such a request lives. One that the plan does not know may be the next
   // slot's after all, of another size.
   const Time life = match ? life_of(match->slot) : std::max(kHorizon, life_of(slot_ + 1));
@@ -198,11 +203,33 @@ Time RuntimeAllocator::life_of(std::uint32_t number) const {
   return death == kForever ? kForever : death - static_cast<Time>(number);
 }
 
+/// The step is larger than the plan is made for, or different: sizes vary, this one is too large, and more
+/// lives than the plan has alive here. Where sizes move on their own, one that is too large says nothing of
+/// the step.
+bool RuntimeAllocator::outgrows_plan(const Wish& wish) const {
+  const PlanIndex& index = matcher_->index();
+  const Slot& slot = plan().slots[slot_];
+  return uses_free_form_ && slot_ >= plan().prologue && slot.varying && wish.room > slot.size &&
+         slot.offset != kUnplanned && slot.death != kForever && !index.use_of_slots() &&
+         statistics_.requested - beside_plan_ + wish.size > index.alive(slot_);
+}
+
+/// A step begins.
+void RuntimeAllocator::compare_with_plan_from_here() {
+  has_outgrown_plan_ = false;
+  beside_plan_ = statistics_.requested - matcher_->index().alive_between_steps();
+}
+
+std::size_t RuntimeAllocator::step_length() const {
+  return plan().slots.size() - plan().prologue;
+}
+
 /// Takes the place of the slot that was matched last. Nothing when it did, else why it could not.
 std::optional<Miss> RuntimeAllocator::take_slot(const Wish& wish) {
   const Slot& slot = plan().slots[slot_];
   if (slot.offset == kUnplanned) return Miss::kDynamic;
   if (wish.room > slot.size) return Miss::kTooLarge;
+  if (has_outgrown_plan_ && slot_ >= plan().prologue && slot.death != kForever) return Miss::kTooLarge;
   if (!take(base_ + slot.offset, wish)) return Miss::kOccupied;
   return std::nullopt;
 }
@@ -437,7 +464,8 @@ void RuntimeAllocator::release(const Waiting& waiting, Tick freed) {
 void RuntimeAllocator::make_idle(Bytes offset, Bytes size, const LastUse& last, RequestId recorded) {
   if (recorder_ && recorded != kNotRecorded) recorder_->free(recorded);
   arena_.free_space.give(offset, size, last);
-  if (!overlaps({offset, offset + size}, plan_range())) is_trimmed_ = false;
+  const Interval range = plan_range();
+  if (offset < range.lower || offset + size > range.upper) is_trimmed_ = false;
   statistics_.allocated -= size;
 }
 
@@ -477,6 +505,7 @@ void RuntimeAllocator::begin_step() {
       return note_reserved();
     }
     matcher_->begin_step();
+    compare_with_plan_from_here();
     const bool quiet = statistics_.last_step.served.misses() == 0;
     const Bytes bearable = quiet ? 0 : plan().arena / kWorthReleasing;
     const Bytes loose = is_trimmed_ ? 0 : free_form_.idle(plan_range());
@@ -490,7 +519,7 @@ void RuntimeAllocator::begin_step() {
     }
     if (has_holes_) {
       // What was borrowed may be idle where it went.
-      free_form_.make_room(arena_.missing(plan_range()), plan_range());
+      free_form_.make_room({plan_range(), arena_.missing(plan_range())}, plan_range());
       has_holes_ = !arena_.map(plan_range(), extent_for(matcher_->index()));
     }
     note_reserved();
@@ -527,6 +556,8 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
     order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
     matcher_.emplace(std::move(plan));
     slot_ = 0;
+    compare_with_plan_from_here();
+    if (this->plan().prologue > 0) beside_plan_ = statistics_.requested;
     ++statistics_.plans;
     statistics_.step.peaks = {.requested = statistics_.requested};  // a step begins
   } else {
@@ -540,6 +571,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
 void RuntimeAllocator::drop_plan() {
   const std::scoped_lock lock(mutex_);
   matcher_.reset();
+  has_outgrown_plan_ = false;
   release_passed();
   arena_.unmap_idle({});
   note_reserved();
@@ -569,9 +601,10 @@ Interval RuntimeAllocator::plan_range() const {
   return matcher_ ? Interval{base_, base_ + plan().arena} : Interval{};
 }
 
-/// Where sizes vary, steps outgrow the plan, and what they need comes from behind its idle places.
+/// Where sizes vary, steps outgrow the plan, and what they need comes from behind its idle places; but most
+/// do not, so extents are twice as large as in free form.
 Bytes RuntimeAllocator::extent_for(const PlanIndex& plan) const {
-  return plan.varies() ? arena_.small_extent(plan.plan().arena) : Arena::kExtent;
+  return plan.varies() ? arena_.small_extent(2 * plan.plan().arena) : Arena::kExtent;
 }
 
 /// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a

@@ -145,6 +145,9 @@ class RuntimeAllocator {
   void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Miss& why);
   std::optional<Grant> find_place(const Wish& wish, Miss& why);
   [[nodiscard]] Time life_of(std::uint32_t number) const;
+  [[nodiscard]] std::size_t step_length() const;
+  [[nodiscard]] bool outgrows_plan(const Wish& wish) const;
+  void compare_with_plan_from_here();
   std::optional<Miss> take_slot(const Wish& wish);
   std::optional<Bytes> find_in_room(const Wish& wish, std::uint32_t slot);
   std::optional<Bytes> find_gap(const Wish& wish, Miss why, Time life);
@@ -153,10 +156,10 @@ class RuntimeAllocator {
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Miss why);
   void* allocate_anywhere(Bytes size, Stream stream, Pool pool, Miss why);
   std::optional<Grant> find_free_form(const Wish& wish);
-  [[nodiscard]] bool avoids_growth(Bytes room) const;
-  std::optional<Bytes> avoid_growth(const Wish& wish);
+  [[nodiscard]] Interval governed() const;
+  [[nodiscard]] bool avoids_growth(Bytes missing) const;
+  void avoid_growth(const Window& window);
   std::optional<Bytes> find_any_gap(const Wish& wish);
-  void borrow(Bytes size);
   void* allocate_free_form(Bytes size, Stream stream, Pool pool, Miss why);
   [[nodiscard]] Wish wish_of(Bytes size, Stream stream, Pool pool);
   void* give(const Wish& wish, const Grant& grant, Miss why);
@@ -198,6 +201,8 @@ class RuntimeAllocator {
   std::optional<Matcher> matcher_;  ///< of the plan that is followed
   Bytes base_ = 0;                  ///< of the plan's range in the arena
   std::uint32_t slot_ = 0;          ///< matched last
+  bool has_outgrown_plan_ = false;  ///< this step
+  Bytes beside_plan_ = 0;           ///< asked for by what lives and is no slot's
   std::vector<Interval> in_use_;    ///< by the plan while a request lives, which is being placed
   bool has_holes_ = false;          ///< parts of the plan's range were given back or borrowed
   Tick now_ = 0;

@@ -17,7 +17,7 @@ enum class Miss : std::uint8_t {
   kPool,      ///< it belongs to a CUDA graph or a MemPool
   kUnknown,   ///< no slot is like it
   kDynamic,   ///< its slot has no place: the plan leaves it to the run time
-  kTooLarge,  ///< larger than its slot
+  kTooLarge,  ///< larger than its slot, or in a step that has outgrown the plan
   kOccupied,  ///< somebody still lives in its slot, or another stream cannot be waited for
 };
 inline constexpr std::size_t kMissReasons = 6;

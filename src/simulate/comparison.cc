@@ -56,10 +56,10 @@ Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions o
 }
 
 Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis made) {
-  const Bytes arena = made.plan.arena;
-  Serving serving =
-      serve_on_host(trace, profile, {.plan = std::make_shared<PlanIndex>(std::move(made.plan))});
-  if (serving.statistics.plans == 0) fail(trace.name, ": no memory for an arena of ", arena, " bytes");
+  const auto plan = std::make_shared<const PlanIndex>(std::move(made.plan));
+  Serving serving = serve_on_host(trace, profile, {.plan = plan});
+  if (serving.statistics.plans == 0 && plan->objection().empty())
+    fail(trace.name, ": no memory for an arena of ", plan->plan().arena, " bytes");
   serving.plan_seconds = made.seconds;
   return serving;
 }

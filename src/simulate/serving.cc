@@ -109,7 +109,10 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
     std::move(life).end(serving);
   } else {
     runtime.use_free_form(options.free_form);
-    if (options.plan && !runtime.adopt(options.plan)) {
+    const std::string objection = options.plan ? options.plan->objection() : "";
+    if (!objection.empty()) {
+      serving.log.push_back(text("not following the plan: ", objection));
+    } else if (options.plan && !runtime.adopt(options.plan)) {
       serving.log.push_back(
           text("not following the plan: no memory for its arena of ", options.plan->plan().arena, " bytes"));
     }

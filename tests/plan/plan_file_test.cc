@@ -69,6 +69,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(copy.alignment, plan.alignment);
   EXPECT_EQ(copy.arena, plan.arena);
   EXPECT_EQ(copy.lower_bound, plan.lower_bound);
+  EXPECT_EQ(copy.requested, plan.requested);
   EXPECT_EQ(copy.stream_gap, plan.stream_gap);
   EXPECT_EQ(copy.winner, plan.winner);
   EXPECT_EQ(copy.prologue, plan.prologue);

@@ -279,9 +279,9 @@ TEST(Arena, SmallExtentsAreWholePagesAndSomeThousandForWhateverIsHeld) {
   const Arena arena(device);
   EXPECT_EQ(arena.small_extent(0), kPage);
   EXPECT_EQ(arena.small_extent(kGiB), kPage);
-  EXPECT_EQ(arena.small_extent(5 * kGiB), 4 * kMiB) << "a 1024th would be 5 MiB";
-  EXPECT_EQ(arena.small_extent(16 * kGiB), 16 * kMiB);
-  EXPECT_EQ(arena.small_extent(140 * kGiB), 32 * kMiB);
+  EXPECT_EQ(arena.small_extent(10 * kGiB), 4 * kMiB) << "a 2048th would be 5 MiB";
+  EXPECT_EQ(arena.small_extent(32 * kGiB), 16 * kMiB);
+  EXPECT_EQ(arena.small_extent(140 * kGiB), 24 * kMiB);
 }
 
 }  // namespace

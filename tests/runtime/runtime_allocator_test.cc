@@ -893,6 +893,33 @@ TEST(RuntimeAllocator, BorrowsFromBehindIdleSlotsRatherThanHoldMoreThanEver) {
   EXPECT_TRUE(watched.hits(kGiB)) << "the plan is whole again";
 }
 
+TEST(RuntimeAllocator, AStepThatOutgrowsThePlanIsServedInFreeFormAndTheNextAsPlanned) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Plan plan;
+  plan.arena = 160 * kMiB;
+  for (Bytes i = 0; i < 4; ++i) {
+    plan.slots.push_back(
+        {.size = 40 * kMiB, .offset = 40 * i * kMiB, .death = static_cast<Time>(4), .varying = true});
+  }
+  Watched watched(device, upstream, std::make_shared<const PlanIndex>(plan));
+  watched.allocator.use_free_form(true);
+  const auto step = [&](Bytes first, Bytes others) {
+    watched.begin_step();
+    std::vector<void*> blocks = {watched.allocate(first)};
+    for (int i = 0; i < 3; ++i) blocks.push_back(watched.allocate(others));
+    for (void* const block : blocks) watched.free(block);
+    return watched.allocator.statistics().step.served;
+  };
+  EXPECT_EQ(step(36 * kMiB, 36 * kMiB).planned, 4);
+  EXPECT_EQ(step(42 * kMiB, 36 * kMiB).planned, 0) << "first fit from here on, however small the others are";
+  EXPECT_LE(watched.allocator.statistics().peaks.reserved, 160 * kMiB) << "the plan's memory is enough";
+  EXPECT_EQ(step(36 * kMiB, 36 * kMiB).planned, 4);
+  EXPECT_EQ(step(48 * kMiB, 48 * kMiB).planned, 0);
+  EXPECT_LE(watched.allocator.statistics().peaks.reserved, 192 * kMiB);
+  EXPECT_EQ(step(36 * kMiB, 36 * kMiB).planned, 4);
+}
+
 TEST(RuntimeAllocator, ServesFromTheFallbackAgainWhenFreeFormIsOver) {
   HostDevice device(kGiB);
   CachingUpstream upstream(AllocatorSettings(), device);
