@@ -68,6 +68,7 @@ void print_job(const std::string& path) {
   fmt::print("  {:<22}{:>12}{:>12}{:>8}{:>10}\n", "constructor", "first", "best", "rounds", "seconds");
   for (Member& member : portfolio_members(instance, bound)) {
     const Score score = score_of(member, instance, bound);
+    if (score.rounds == 0) continue;  // it has nothing to give here
     fmt::print("  {:<22}{:>12.6f}{:>12.6f}{:>8}{:>10.3f}\n", member.name, score.first, score.best,
                score.rounds, score.seconds);
     std::fflush(stdout);
