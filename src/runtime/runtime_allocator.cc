@@ -93,7 +93,9 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_free_form(const Wi
     std::optional<Window> window = free_form_.find_window(wish.room, wish.lane, governed());
     if (matcher_ && window && free_form_.grows_beyond_ever(window->missing)) {
       if (const std::optional<Bytes> gap = find_any_gap(wish)) return reuse(*gap, wish);
-      window = free_form_.find_window(wish.room, wish.lane, {});
+      const auto no_wait = [&](const LastUse& last) { return order_.ordered(wish.lane, last); };
+      const std::optional<Window> inside = find_window(arena_, wish.room, plan_range(), no_wait);
+      if (inside && inside->missing < window->missing) window = inside;
     }
     if (window) {
       if (avoids_growth(window->missing)) avoid_growth(*window);
