@@ -30,7 +30,10 @@ JOBS = {
     "llama": Job(LLAMA_7B, 8, micro_batches=6),
     "llama_recompute": Job(LLAMA_7B, 8, micro_batches=6, recompute=True),
     "llama_virtual": Job(LLAMA_7B, 8, micro_batches=8, chunks=4, recompute=True),
-    "llama_varying": Job(LLAMA_7B, 8, micro_batches=6, varying=True),
+    "llama_varying": Job(LLAMA_7B, 8, micro_batches=6, lengths="varying"),
+    "llama_growing": Job(LLAMA_7B, 8, micro_batches=6, lengths="growing"),
+    "llama_alternating": Job(LLAMA_7B, 8, micro_batches=6, lengths="alternating"),
+    "llama_unseen": Job(LLAMA_7B, 8, micro_batches=6, lengths="unseen"),
     "moe": Job(QWEN_MOE, 6, micro_batches=4),
     "moe_recompute": Job(QWEN_MOE, 6, micro_batches=8, recompute=True),
     # 50 steps of these take a few seconds.

@@ -1,5 +1,7 @@
 """One rank of a pipeline-parallel job, alone: what would come from other ranks is random."""
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ class Job:
     micro_batches: int = 8
     micro_batch: int = 1
     sequence: int = 4096
-    varying: bool = False  # each step draws its length, from 0.4 to 1 times `sequence`
+    lengths: str = "even"  # of the steps' sequences, by SHARES
     recompute: bool = False
 
 
@@ -170,12 +172,43 @@ class Rank:
         return loss
 
 
-def lengths(job: Job) -> Iterator[int]:
-    """Yield the sequence length of each step; always the same ones."""
+# The share of its longest sequence that each step has; always the same ones.
+
+
+def even() -> Iterator[float]:
+    """All steps are alike."""
+    return itertools.repeat(1.0)
+
+
+def varying() -> Iterator[float]:
+    """Draw each length, from 0.4 to 1."""
     generator = torch.Generator().manual_seed(1)
     while True:
-        share = 0.4 + 0.6 * torch.rand((), generator=generator).item() if job.varying else 1.0
-        yield max(8, int(job.sequence * share) // 8 * 8)
+        yield 0.4 + 0.6 * torch.rand((), generator=generator).item()
+
+
+def growing() -> Iterator[float]:
+    """Make each of 24 steps longer than any before: no plan made from earlier ones holds the next."""
+    return (min(0.4 + 0.025 * step, 1.0) for step in itertools.count(1))
+
+
+def alternating() -> Iterator[float]:
+    """Let two jobs take turns."""
+    return itertools.cycle((1.0, 0.45))
+
+
+def unseen() -> Iterator[float]:
+    """Never repeat a length, and spread them evenly."""
+    golden = (math.sqrt(5) - 1) / 2
+    return (0.4 + 0.6 * (step * golden % 1) for step in itertools.count())
+
+
+SHARES = {share.__name__: share for share in (even, varying, growing, alternating, unseen)}
+
+
+def lengths(job: Job) -> Iterator[int]:
+    """Yield the sequence length of each step."""
+    return (max(8, int(job.sequence * share) // 8 * 8) for share in SHARES[job.lengths]())
 
 
 def make(job: Job, place: Place) -> Callable[[], Tensor]:
