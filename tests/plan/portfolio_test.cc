@@ -114,6 +114,18 @@ TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
   }
 }
 
+TEST(Portfolio, MeetsTheBoundOfALongPipelineByARingOnAnyNumberOfThreads) {
+  const Pipeline pipeline(8, 120);
+  const Instance& instance = pipeline.instance();
+  const PortfolioResult one = run_portfolio(instance, {.threads = 1, .timeout = kNoHurry});
+  expect_sound(instance, one.placement);
+  EXPECT_EQ(one.peak, one.lower_bound);
+  EXPECT_EQ(one.winner, "ring");
+  EXPECT_EQ(run_portfolio(instance, {.threads = 2, .timeout = kNoHurry}).placement, one.placement);
+  EXPECT_GT(run_portfolio(instance, {.timeout = kNoHurry, .without = {Part::kRings, Part::kCore}}).peak,
+            one.lower_bound);
+}
+
 TEST(Portfolio, PlacesLargeInstancesNearTheBoundAtOnce) {
   for (const std::string name : {"S_1", "resnet50"}) {
     const Instance instance = planning_example("large/" + name);
