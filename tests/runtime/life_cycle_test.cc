@@ -373,6 +373,29 @@ TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
   EXPECT_FALSE(allocator.follows_plan());
 }
 
+TEST_F(LifeCycleTest, APlanThatPlansNothingIsNotFollowed) {
+  LifeCycleOptions how = options();
+  how.plan = [](const Trace& trace) {
+    Plan plan = plan_step(trace);
+    for (Slot& slot : plan.slots) slot.offset = kUnplanned;
+    return plan;
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 6);
+  EXPECT_THAT(lines, Contains(HasSubstr("following no plan: it has a place for none of the requests")));
+  EXPECT_FALSE(allocator.follows_plan());
+}
+
+TEST_F(LifeCycleTest, ASavedPlanForMuchMoreThanWasEverAskedForIsNotFollowed) {
+  Plan plan = saved_plan();
+  plan.slots.back().varying = true;
+  plan.requested = plan.arena / 2;
+  const LifeCycle life(allocator, options(), plan);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  EXPECT_THAT(lines, Contains(HasSubstr("not following the plan: it needs")));
+}
+
 TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
   LifeCycle life(allocator, options());
   program.build();
