@@ -73,9 +73,8 @@ TEST_P(ScaledPlan, HasPlacesForEveryLaterAndLongerBatch) {
 INSTANTIATE_TEST_SUITE_P(Seeds, ScaledPlan, testing::Values(1, 2, 3, 4, 5, 6));
 
 TEST(ScaledPlan, ServesTheTransformersTrainerItWasRecordedFrom) {
-  const std::string job = "hf_trainer_varlen";
-  const auto file = std::filesystem::path(STWEAVER_TEST_DATA) / "traces" / (job + ".pickle.xz");
-  const Trace trace = read_traces(open_archive(file), job).at(0);
+  const auto file = std::filesystem::path(STWEAVER_TEST_DATA) / "traces" / "hf_trainer_varlen.pickle.xz";
+  const Trace trace = read_traces(open_archive(file), file.filename().string()).at(0);
   const Trace part = planning_part(trace, profile_of(trace));
   const RuntimeStatistics plain = served(trace, part, 1);
   const RuntimeStatistics scaled = served(trace, part, 1.25);
