@@ -1,7 +1,6 @@
 """What `stweaver run` does in each process of the job that imports torch: sitecustomize calls start()."""
 
 import atexit
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -17,10 +16,15 @@ GOOD_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Files:
-    """The options of a session that name files, and what to say of them."""
+    """The options of a session that name files; whose they are, where that is known."""
 
     options: dict[str, Path]
-    rank: int | None
+    whose: job.Job | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """What to say with each line."""
+        return None if self.whose is None else self.whose.rank
 
 
 def start() -> None:
@@ -47,21 +51,43 @@ def _find_files() -> Files:
         options = (
             {} if trace is None else {"trace": trace.with_name(f"{trace.stem}-{os.getpid()}{trace.suffix}")}
         )
-        return Files(options, None)
+        return Files(options)
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
     options = {} if trace is None else {"trace": this.trace_path(trace)}
     if variables.PLANS.value:
         folder = Path(variables.PLANS.value)
         folder.mkdir(parents=True, exist_ok=True)
+        this = this.recognized(folder)
         plan = this.plan_path(folder)
-        if any(folder.glob(plan.name.replace("{device}", "*"))):
+        if _plans(plan):
             options["plan"] = plan
         else:
-            plan.with_name(plan.name.replace("-device{device}.plan", ".json")).write_text(
-                json.dumps(this.facts, indent=2) + "\n"
-            )
+            this.keep_facts(folder)
         options["save"] = plan
-    return Files(options, this.rank)
+    return Files(options, this)
+
+
+def _plans(path: Path) -> list[Path]:
+    """Those that are there, of all devices."""
+    return sorted(path.parent.glob(path.name.replace("{device}", "*")))
+
+
+def _leave_out_outputs(files: Files) -> Files:
+    """Call the plans what the job's next run will look for, when what this one wrote is there."""
+    if files.whose is None or "save" not in files.options:
+        return files
+    path = files.options["save"]
+    this = files.whose.without(files.whose.written())
+    if this == files.whose:
+        return files
+    renamed = this.plan_path(path.parent)
+    if this.fingerprint != files.whose.fingerprint:
+        for plan in _plans(path):
+            plan.replace(plan.with_name(plan.name.replace(files.whose.fingerprint, this.fingerprint)))
+        files.whose.facts_path(path.parent).unlink(missing_ok=True)
+    this.keep_facts(path.parent)
+    changed = {name: renamed if option == path else option for name, option in files.options.items()}
+    return Files(changed, this)
 
 
 def _finish(process: int, files: Files) -> None:
@@ -70,6 +96,7 @@ def _finish(process: int, files: Files) -> None:
         return
     before = session.stats()
     session.end()  # a plan may still be on its way to its file
+    files = _leave_out_outputs(files)
     for device in before.devices:
         if device.served.hits + device.served.misses > 0:
             line = _summary(device, files)

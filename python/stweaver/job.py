@@ -5,8 +5,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ _RELEVANT = (
 )
 # Larger files among the arguments are data, not settings.
 _MOST_BYTES = 1 << 20
+# These are read by a job, not written: one that changes while it runs was edited.
+_SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"}
 _LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
@@ -33,11 +35,12 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Job:
-    """`facts` are what the fingerprint is made of."""
+    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes."""
 
     name: str
     rank: int | None
     facts: Mapping[str, Any]
+    outputs: frozenset[str] = frozenset()
 
     @property
     def fingerprint(self) -> str:
@@ -46,12 +49,55 @@ class Job:
 
     def plan_path(self, folder: Path) -> Path:
         """Where the plan of this job and rank is kept; "{device}" in it stands for the device's number."""
-        rank = "" if self.rank is None else f"-rank{self.rank}"
-        return folder / f"{self.name}{rank}-{self.fingerprint}-device{{device}}.plan"
+        return folder / f"{self._label}-{self.fingerprint}-device{{device}}.plan"
+
+    def facts_path(self, folder: Path) -> Path:
+        """Where it is said what the plan's fingerprint was made of."""
+        return folder / f"{self._label}-{self.fingerprint}.json"
 
     def trace_path(self, path: Path) -> Path:
         """One for each rank: job.trace becomes job-rank0.trace."""
         return path if self.rank is None else path.with_name(f"{path.stem}-rank{self.rank}{path.suffix}")
+
+    def keep_facts(self, folder: Path) -> None:
+        """Write what the fingerprint was made of."""
+        facts = {**self.facts, "outputs": sorted(self.outputs)}
+        self.facts_path(folder).write_text(json.dumps(facts, indent=2) + "\n")
+
+    def recognized(self, folder: Path) -> "Job":
+        """Leave out what an earlier run of this job wrote, if there was one: it says nothing of the job."""
+        for path in sorted(folder.glob(f"{self._label}-*.json")):
+            same = self.without(_outputs_in(path))
+            if same.facts_path(folder) == path:
+                return same
+        return self
+
+    def without(self, outputs: Iterable[str]) -> "Job":
+        """Leave out these files."""
+        known = self.outputs.union(outputs)
+        files = {word: digest for word, digest in self.facts["files"].items() if word not in known}
+        return replace(self, facts={**self.facts, "files": files}, outputs=known)
+
+    def written(self) -> set[str]:
+        """Return the arguments that name files which are not what they were when the job began."""
+        return {
+            word
+            for word in self.facts["command"]
+            if Path(word).suffix not in _SETTINGS and _digest(word) != self.facts["files"].get(word)
+        }
+
+    @property
+    def _label(self) -> str:
+        return self.name if self.rank is None else f"{self.name}-rank{self.rank}"
+
+
+def _outputs_in(path: Path) -> list[str]:
+    """Read what keep_facts() wrote; nothing from a file that is not so."""
+    try:
+        outputs = json.loads(path.read_text())["outputs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [word for word in outputs if isinstance(word, str)] if isinstance(outputs, list) else []
 
 
 def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:

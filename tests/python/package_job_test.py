@@ -39,6 +39,39 @@ def test_a_changed_script_or_settings_file_makes_another_job(name: str) -> None:
     assert describe().fingerprint != before
 
 
+def run_that_writes(folder: Path, *outputs: str) -> job.Job:
+    """Return the job that a run which wrote these files leaves behind."""
+    this = describe("--config=llama.yaml", *outputs).recognized(folder)
+    for name in outputs:
+        Path(name).write_text(Path(name).read_text() + "x" if Path(name).exists() else "x")
+    this = this.without(this.written())
+    this.keep_facts(folder)
+    return this
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_what_a_run_writes_does_not_make_the_next_one_another_job(tmp_path: Path, exists: bool) -> None:
+    if exists:
+        Path("log.json").write_text("of a run without STWeaver")
+    first = run_that_writes(tmp_path, "log.json")
+    assert first.outputs == {"log.json"}
+    for _ in range(2):
+        assert run_that_writes(tmp_path, "log.json").fingerprint == first.fingerprint
+
+
+def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path) -> None:
+    this = describe()
+    Path("llama.yaml").write_text("layers: 3")
+    assert this.written() == set()
+    assert describe().recognized(tmp_path).fingerprint != this.fingerprint
+
+
+def test_a_facts_file_that_is_none_is_no_obstacle(tmp_path: Path) -> None:
+    for number, text in enumerate(("", "[]", '{"outputs": 3}', '{"outputs": [1]}')):
+        (tmp_path / f"train-{number}.json").write_text(text)
+    assert describe().recognized(tmp_path) == describe()
+
+
 def test_another_torch_makes_another_job() -> None:
     assert describe().fingerprint != describe(torch="2.12.0+cu130").fingerprint
 

@@ -126,6 +126,8 @@ def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Pat
         sys.executable,
         JOB,
         "plain",
+        "--log",  # a file that each run writes is no other job
+        "log.json",
         "--steps",
         "30",
     )
