@@ -19,6 +19,8 @@ constexpr std::string_view kMagic = "stweaver-plan";
 constexpr int kVersion = 1;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+/// No memory is so large, and sums of less cannot overflow.
+constexpr Bytes kMostMemory = Bytes{1} << 60U;
 
 std::uint32_t crc_of(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text)));
@@ -150,11 +152,15 @@ Slot parse_slot(Parser& parser) {
 /// What the numbers must satisfy for the plan to be followed without looking twice.
 void validate_plan(const Plan& plan, const std::string& name) {
   const auto refuse = [&name](const auto&... parts) { fail(name, ": ", parts..., "; make the plan again"); };
-  if (plan.alignment < 1 || plan.arena < 0 || plan.requested < 0 || plan.stream_gap < 0)
+  if (plan.alignment < 1 || plan.arena < 0 || plan.arena > kMostMemory || plan.requested < 0 ||
+      plan.requested > kMostMemory || plan.stream_gap < 0)
     refuse("a number is out of range");
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
+  Bytes total = 0;
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
+    if (slot.size > kMostMemory - total) refuse("with slot ", i, " they are larger than any memory");
+    total += slot.size;
     const bool within_two_steps =
         slot.death > static_cast<Time>(i) && slot.death <= static_cast<Time>(2 * plan.slots.size());
     if (slot.death != kForever && !within_two_steps)

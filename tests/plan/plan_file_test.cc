@@ -234,12 +234,29 @@ TEST(PlanFile, RefusesForgedNumbers) {
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
                                    {"alignment 512", "alignment -1"},
                                    {"arena 1024", "arena -1"},
+                                   {"arena 1024", "arena 9223372036854775807"},
+                                   {"lower_bound 1024", "lower_bound 1024\nrequested -1"},
+                                   {"lower_bound 1024", "lower_bound 1024\nrequested 9223372036854775807"},
                                    {"stream_gap 0", "stream_gap -1"},
                                    {"fingerprint 000000000000000f", "fingerprint 1000000000000000f"}}) {
     std::string changed = head;
     changed.replace(changed.find(key), std::string(key).size(), value);
     EXPECT_THAT(with(&Lines::head, changed), EndsWith("; make the plan again")) << value;
   }
+}
+
+TEST(PlanFile, RefusesSlotsThatAreLargerThanAnyMemoryTogether) {
+  // They have no place, so no arena bounds them; whoever follows the plan adds them up.
+  const std::string large = "1000000000000000000 -1 0 -1 varying\n";
+  const auto with = [](const std::string& slots) {
+    Lines lines;
+    lines.prologue = "prologue 0\nprologue_steps 0\n";
+    lines.runs = "runs 0\n";
+    lines.slots = slots;
+    return lines;
+  };
+  EXPECT_EQ(read(with("slots 1\n" + large).file()).slots.size(), 1);
+  EXPECT_THAT(refused(with("slots 2\n" + large + large)), HasSubstr("larger than any memory"));
 }
 
 TEST(PlanFile, AcceptsTheSlotOfWhichTheTestsAboveChangeOneThing) {
