@@ -25,22 +25,9 @@ constexpr Bytes kLeastShare = 3;
 
 /// Stretches of time in which the load is above `level`, ascending.
 std::vector<Lifespan> summits_of(const Instance& instance, Bytes level) {
-  std::vector<std::pair<Time, Bytes>> changes;  // sorts frees before births of the same time
-  changes.reserve(2 * instance.items.size() + instance.persistent.size());
-  for (const Item& item : instance.items) {
-    changes.emplace_back(item.life.lower, item.size);
-    changes.emplace_back(item.life.upper, -item.size);
-  }
-  for (const Persistent& request : instance.persistent) changes.emplace_back(request.birth, request.size);
-  std::sort(changes.begin(), changes.end());
-
   std::vector<Lifespan> summits;
-  Bytes load = 0;
   bool is_open = false;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const Time time = changes[i].first;
-    load += changes[i].second;
-    if (i + 1 < changes.size() && changes[i + 1].first == time) continue;
+  for (const auto& [time, load] : loads_of(instance)) {
     if (!is_open && load > level) summits.push_back({time, time});
     if (is_open && load <= level) summits.back().upper = time;
     is_open = load > level;

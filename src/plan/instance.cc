@@ -103,6 +103,19 @@ Bytes peak_of(const Instance& instance, const Placement& placement) {
   return peak;
 }
 
+std::vector<LoadSince> loads_of(const Instance& instance) {
+  std::vector<Change> changes = changes_of(instance);
+  std::sort(changes.begin(), changes.end());
+  std::vector<LoadSince> loads;
+  Bytes load = 0;
+  for (const Change& change : changes) {
+    load += change.by;
+    if (loads.empty() || loads.back().time != change.time) loads.push_back({change.time, 0});
+    loads.back().load = load;
+  }
+  return loads;
+}
+
 Bytes lower_bound_of(const Instance& instance) {
   std::vector<Change> changes = changes_of(instance);
   std::sort(changes.begin(), changes.end());

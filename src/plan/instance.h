@@ -59,6 +59,16 @@ using Placement = std::vector<Bytes>;
 /// above it ever reach.
 Bytes peak_of(const Instance& instance, const Placement& placement);
 
+/// The load from some time on, until the next.
+struct LoadSince {
+  Time time = 0;
+  Bytes load = 0;
+};
+
+/// What is alive together, items with their echoes and persistent requests: ascending, one for each time at
+/// which something is born or dies. O(n log n).
+std::vector<LoadSince> loads_of(const Instance& instance);
+
 /// Lower bound: the largest sum of sizes (items and persistent) that must lie apart because of when they
 /// live. That is what is alive at one time; and with several lanes what each lane has alive at its own
 /// fullest moment within one lane gap, for none of that may share bytes with what the others have then. No

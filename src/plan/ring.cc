@@ -32,26 +32,12 @@ constexpr Bytes kLongest = Bytes{1} << 60U;
 class Peaks {
  public:
   explicit Peaks(const Instance& instance) {
-    std::vector<std::pair<Time, Bytes>> changes;
-    changes.reserve(2 * instance.items.size() + instance.persistent.size());
-    for (const Item& item : instance.items) {
-      changes.emplace_back(item.life.lower, item.size);
-      changes.emplace_back(item.life.upper, -item.size);
+    const std::vector<LoadSince> loads = loads_of(instance);
+    tree_.assign(loads.size(), 0);
+    for (const auto& [time, load] : loads) {
+      times_.push_back(time);
+      tree_.push_back(load);
     }
-    for (const Persistent& request : instance.persistent) changes.emplace_back(request.birth, request.size);
-    std::sort(changes.begin(), changes.end());
-    std::vector<Bytes> loads;
-    Bytes load = 0;
-    for (const auto& [time, by] : changes) {
-      load += by;
-      if (times_.empty() || times_.back() != time) {
-        times_.push_back(time);
-        loads.emplace_back();
-      }
-      loads.back() = load;
-    }
-    tree_.assign(times_.size(), 0);
-    tree_.insert(tree_.end(), loads.begin(), loads.end());
     for (std::size_t i = times_.size(); i-- > 1;) tree_[i] = std::max(tree_[2 * i], tree_[2 * i + 1]);
   }
 

@@ -66,14 +66,7 @@ Bytes Arena::mapped_end(Bytes limit) const {
 
 Bytes Arena::missing(const Interval& range) const {
   Bytes missing = range.length();
-  const std::size_t above = first_above(range.lower);
-  for (std::size_t i = above - std::min<std::size_t>(above, 1); i < extents_.size(); ++i) {
-    const Extent& extent = extents_[i];
-    if (extent.offset >= range.upper) break;
-    const Interval shared = {std::max(extent.offset, range.lower),
-                             std::min(extent.offset + extent.size, range.upper)};
-    missing -= shared.length();
-  }
+  for (const Interval& run : mapped_in(range)) missing -= run.length();
   return missing;
 }
 
