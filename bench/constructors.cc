@@ -88,8 +88,8 @@ void print_without(const std::string& path) {
   const Bytes bound = lower_bound_of(instance);
   fmt::print("{:<24}{:>10.6f}", std::filesystem::path(path).stem().stem().string(),
              ratio_without(instance, bound, {}));
-  for (const Part part : {Part::kSweeps, Part::kSkylines, Part::kRings, Part::kCore, Part::kHomophase,
-                          Part::kBestFits, Part::kExact}) {
+  for (const Part part : {Part::kSweeps, Part::kSkylines, Part::kRings, Part::kRows, Part::kCore,
+                          Part::kHomophase, Part::kBestFits, Part::kExact}) {
     if (part == Part::kSweeps && !is_plain(instance)) {
       fmt::print("{:>11}", "none");
       continue;
@@ -97,14 +97,14 @@ void print_without(const std::string& path) {
     fmt::print("{:>11.6f}", ratio_without(instance, bound, {part}));
   }
   fmt::print("{:>11.6f}\n", ratio_without(instance, bound,
-                                          {Part::kSkylines, Part::kRings, Part::kCore, Part::kHomophase,
-                                           Part::kBestFits, Part::kExact}));
+                                          {Part::kSkylines, Part::kRings, Part::kRows, Part::kCore,
+                                           Part::kHomophase, Part::kBestFits, Part::kExact}));
   std::fflush(stdout);
 }
 
 void print_all_without(std::span<char*> paths) {
-  fmt::print("{:<24}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "without", "nothing", "sweeps",
-             "skylines", "rings", "core", "homophase", "best fits", "exact", "but sweeps");
+  fmt::print("{:<24}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "without", "nothing",
+             "sweeps", "skylines", "rings", "rows", "core", "homophase", "best fits", "exact", "but sweeps");
   for (const char* path : paths) print_without(path);
 }
 

@@ -19,6 +19,7 @@
 #include "plan/exact.h"
 #include "plan/homophase.h"
 #include "plan/ring.h"
+#include "plan/row.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
 
@@ -81,23 +82,23 @@ Member wheel(const Instance& instance, const std::shared_ptr<Orders>& orders, co
           }};
 }
 
-/// One ring after the other, and the best of what a squeaky wheel makes around it: most rings are good for
+/// One frame after the other, and the best of what a squeaky wheel makes around it: most frames are good for
 /// the bound or for nothing, so that each is done with at once.
-class RingWheels {
+class FrameWheels {
  public:
-  RingWheels(const Instance& instance, std::shared_ptr<const BirthOrder> order, const Sweep& sweep,
-             Bytes bound)
+  FrameWheels(const Instance& instance, std::shared_ptr<const BirthOrder> order, const Sweep& sweep,
+              Bytes bound, NextFrame next_frame)
       : instance_(instance),
         order_(std::move(order)),
         sweep_(sweep),
         classes_(duration_classes(instance, kBase, 1)),
         bound_(bound),
-        next_ring_(rings_of(instance, gap_classes(instance, 1), bound)) {}
+        next_frame_(std::move(next_frame)) {}
 
   std::optional<Placement> step(const Budget& budget) {
-    std::optional<Placement> ring = next_ring_();
-    if (!ring) return std::nullopt;
-    SqueakyWheel wheel(instance_, order_, classes_, sweep_, bound_, std::move(*ring));
+    std::optional<Placement> frame = next_frame_();
+    if (!frame) return std::nullopt;
+    SqueakyWheel wheel(instance_, order_, classes_, sweep_, bound_, std::move(*frame));
     std::optional<Placement> best;
     Bytes peak = Budget().peak;
     for (int round = 0; round < kRingRounds && peak > bound_; ++round) {
@@ -119,14 +120,19 @@ class RingWheels {
   Sweep sweep_;
   Classes classes_;
   Bytes bound_;
-  NextRing next_ring_;
+  NextFrame next_frame_;
 };
 
-Member rings(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
-             const Sweep& sweep, Bytes bound) {
-  const auto state = std::make_shared<std::optional<RingWheels>>();
-  return {name, Part::kRings, 0, [=, &instance](const Budget& budget) {
-            if (!*state) state->emplace(instance, orders->get(sweep.mirrored), sweep, bound);
+Member frames(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
+              Part part, const Sweep& sweep, Bytes bound) {
+  const auto state = std::make_shared<std::optional<FrameWheels>>();
+  return {name, part, 0, [=, &instance](const Budget& budget) {
+            if (!*state) {
+              const Classes classes = gap_classes(instance, 1);
+              state->emplace(instance, orders->get(sweep.mirrored), sweep, bound,
+                             part == Part::kRings ? rings_of(instance, classes, bound)
+                                                  : rows_of(instance, classes, bound));
+            }
             return (*state)->step(budget);
           }};
 }
@@ -288,9 +294,14 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
   // Jobs that are no pipelines have no rings, which shows before anything is placed.
   if (plain) {
-    members.insert(members.begin() + 1, rings(instance, orders, "ring", {}, lower_bound));
-    members.push_back(rings(instance, orders, "ring mirrored", {Fit::kFirst, true}, lower_bound));
-    members.back().first_round = kCoreRound;
+    const Sweep mirrored{Fit::kFirst, true};
+    members.insert(members.begin() + 1, {frames(instance, orders, "ring", Part::kRings, {}, lower_bound),
+                                         frames(instance, orders, "row", Part::kRows, {}, lower_bound)});
+    for (const auto& [name, part] :
+         {std::pair("ring mirrored", Part::kRings), std::pair("row mirrored", Part::kRows)}) {
+      members.push_back(frames(instance, orders, name, part, mirrored, lower_bound));
+      members.back().first_round = kCoreRound;
+    }
   }
   if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
     add("core", Part::kCore,

@@ -21,7 +21,7 @@ struct PortfolioResult {
 };
 
 /// What a search is made of.
-enum class Part : unsigned char { kSweeps, kSkylines, kRings, kCore, kHomophase, kBestFits, kExact };
+enum class Part : unsigned char { kSweeps, kSkylines, kRings, kRows, kCore, kHomophase, kBestFits, kExact };
 
 struct PortfolioOptions {
   int threads = 0;     ///< 0: as many as the machine has

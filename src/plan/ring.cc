@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/exact_sum.h"
+
 namespace stweaver {
 namespace {
 
@@ -19,10 +21,6 @@ constexpr Bytes kPlaces = 256;
 constexpr Bytes kLooks = 16'384;
 /// so many of them are kept.
 constexpr std::size_t kCuts = 8;
-/// At about so many sizes of what is kept out of the circle no more are made.
-constexpr std::size_t kCommons = 16;
-/// Choices that may be tried to fill the bytes before a cut exactly.
-constexpr int kFillSteps = 2000;
 /// A line that goes round oftener is no pipeline.
 constexpr Bytes kRounds = 1000;
 /// Longer lines could overflow.
@@ -41,11 +39,6 @@ class Peaks {
     for (std::size_t i = times_.size(); i-- > 1;) tree_[i] = std::max(tree_[2 * i], tree_[2 * i + 1]);
   }
 
-  [[nodiscard]] Time fullest() const {
-    const auto loads = tree_.begin() + static_cast<std::ptrdiff_t>(times_.size());
-    return times_[static_cast<std::size_t>(std::max_element(loads, tree_.end()) - loads)];
-  }
-
   [[nodiscard]] Bytes in(const Lifespan& span) const {
     const auto begin = std::upper_bound(times_.begin(), times_.end(), span.lower) - times_.begin();
     const auto end = std::lower_bound(times_.begin(), times_.end(), span.upper) - times_.begin();
@@ -62,55 +55,6 @@ class Peaks {
  private:
   std::vector<Time> times_;  // at which the load changes
   std::vector<Bytes> tree_;  // the second half: the loads from then on; each other node: the larger of two
-};
-
-using Counts = std::map<Bytes, std::size_t>;  ///< how many of each size
-
-/// Chooses items whose sizes have a given sum.
-class Fill {
- public:
-  explicit Fill(const Counts& sizes) {
-    Bytes unit = 0;
-    Bytes total = 0;
-    for (const auto& [size, count] : sizes) {
-      unit = std::gcd(unit, size);
-      total += size * static_cast<Bytes>(count);
-      kinds_.push_back({.size = size, .count = count, .unit = unit, .total = total});
-    }
-    std::reverse(kinds_.begin(), kinds_.end());
-  }
-
-  /// Nothing when no choice was found in time.
-  std::optional<Counts> find(Bytes wanted) {
-    if (!descend(0, wanted)) return std::nullopt;
-    Counts taken;
-    for (const Kind& kind : kinds_) taken[kind.size] = kind.taken;
-    return taken;
-  }
-
- private:
-  struct Kind {
-    Bytes size = 0;
-    std::size_t count = 0;
-    Bytes unit = 0;   ///< what all sums of this and smaller ones are multiples of
-    Bytes total = 0;  ///< of this and smaller ones
-    std::size_t taken = 0;
-  };
-
-  bool descend(std::size_t at, Bytes wanted) {
-    if (wanted == 0) return true;
-    if (at == kinds_.size() || ++steps_ > kFillSteps) return false;
-    Kind& kind = kinds_[at];
-    if (wanted > kind.total || wanted % kind.unit != 0) return false;
-    kind.taken = std::min(kind.count, static_cast<std::size_t>(wanted / kind.size));
-    for (;; --kind.taken) {
-      if (descend(at + 1, wanted - static_cast<Bytes>(kind.taken) * kind.size)) return true;
-      if (kind.taken == 0) return false;
-    }
-  }
-
-  std::vector<Kind> kinds_;  // the largest first
-  int steps_ = 0;
 };
 
 /// A circle, and where it is cut open. The best is the least.
@@ -136,34 +80,19 @@ struct Swap {
 class Line {
  public:
   Line(const Instance& instance, const Classes& classes, Bytes capacity)
-      : instance_(instance), capacity_(capacity) {
-    for (ItemId id = 0; id < instance.items.size(); ++id) {
-      if (classes[id] != 0) continue;
-      ids_.push_back(id);
-      capacity_ = std::min(capacity_, capacity - instance.items[id].above);
-    }
-    std::sort(ids_.begin(), ids_.end(), [&](ItemId a, ItemId b) {
-      const Lifespan& x = instance.items[a].life;
-      const Lifespan& y = instance.items[b].life;
-      if (x.upper != y.upper) return x.upper < y.upper;
-      return x.lower != y.lower ? x.lower > y.lower : a < b;
-    });
-    for (const ItemId id : ids_) {
+      : instance_(instance), turns_(turns_of(instance, classes)), capacity_(capacity) {
+    for (const ItemId id : turns_.items) capacity_ = std::min(capacity_, capacity - instance.items[id].above);
+    for (const ItemId id : turns_.items) {
       if (begins_.back() > kLongest - instance.items[id].size) return;
       begins_.push_back(begins_.back() + instance.items[id].size);
     }
-    births_.resize(ids_.size());
-    std::iota(births_.begin(), births_.end(), std::size_t{0});
-    std::stable_sort(births_.begin(), births_.end(),
-                     [this](std::size_t a, std::size_t b) { return life(a).lower < life(b).lower; });
-    number_turns();
   }
 
   [[nodiscard]] std::vector<Cut> cuts(const Classes& classes) const {
-    if (begins_.size() <= ids_.size() || total() <= capacity_ || !fits(capacity_)) return {};
+    if (begins_.size() <= turns_.items.size() || total() <= capacity_ || !fits(capacity_)) return {};
     const Peaks peaks(instance_);
     std::vector<Cut> all;
-    for (const Bytes common : commons(classes, peaks.fullest())) {
+    for (const Bytes common : commons_of(instance_, classes)) {
       if (common >= capacity_ || !fits(capacity_ - common)) continue;
       const std::vector<Cut> some = cuts_of(capacity_ - common, peaks);
       all.insert(all.end(), some.begin(), some.end());
@@ -174,7 +103,7 @@ class Line {
 
   /// Winds the line up.
   [[nodiscard]] Placement wound(const Cut& cut) const {
-    std::vector<ItemId> order = ids_;
+    std::vector<ItemId> order = turns_.items;
     for (Bytes place = cut.at; place < total(); place += cut.circle) {
       const std::size_t across = item_at(place);
       if (begins_[across] == place) continue;
@@ -191,13 +120,13 @@ class Line {
       placement[id] = at;
       at += instance_.items[id].size;
     }
-    remove_misfits(placement);
+    remove_misfits(instance_, turns_, placement);
     return placement;
   }
 
  private:
   [[nodiscard]] Bytes total() const { return begins_.back(); }
-  [[nodiscard]] const Item& item(std::size_t i) const { return instance_.items[ids_[i]]; }
+  [[nodiscard]] const Item& item(std::size_t i) const { return instance_.items[turns_.items[i]]; }
   [[nodiscard]] const Lifespan& life(std::size_t i) const { return item(i).life; }
 
   /// The item that lies at this place of the line, or begins there.
@@ -206,32 +135,15 @@ class Line {
                                     begins_.begin() - 1);
   }
 
-  /// Items of one turn are born without a death in between and die without a birth in between: what a
-  /// micro-batch keeps. In whatever order they lie, they take the same bytes.
-  void number_turns() {
-    std::size_t turn = 0;
-    std::pair<std::ptrdiff_t, std::ptrdiff_t> last;
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-      const auto died = std::partition_point(ids_.begin(), ids_.end(), [&](ItemId id) {
-        return instance_.items[id].life.upper <= life(i).lower;
-      });
-      const auto born = std::partition_point(births_.begin(), births_.end(), [&](std::size_t other) {
-        return life(other).lower < life(i).upper;
-      });
-      const std::pair now{died - ids_.begin(), born - births_.begin()};
-      if (i > 0 && now != last) ++turn;
-      last = now;
-      turns_.push_back(turn);
-    }
-  }
-
   [[nodiscard]] std::size_t begin_of_turn(std::size_t i) const {
-    return static_cast<std::size_t>(std::lower_bound(turns_.begin(), turns_.end(), turns_[i]) -
-                                    turns_.begin());
+    return static_cast<std::size_t>(
+        std::lower_bound(turns_.numbers.begin(), turns_.numbers.end(), turns_.numbers[i]) -
+        turns_.numbers.begin());
   }
   [[nodiscard]] std::size_t end_of_turn(std::size_t i) const {
-    return static_cast<std::size_t>(std::upper_bound(turns_.begin(), turns_.end(), turns_[i]) -
-                                    turns_.begin());
+    return static_cast<std::size_t>(
+        std::upper_bound(turns_.numbers.begin(), turns_.numbers.end(), turns_.numbers[i]) -
+        turns_.numbers.begin());
   }
 
   /// True when what lies on the line from the first to the last of the living never exceeds the circle.
@@ -239,30 +151,12 @@ class Line {
     if (total() / kRounds > circle) return false;
     std::size_t dead = 0;
     Bytes end = 0;
-    for (const std::size_t born : births_) {
+    for (const std::size_t born : turns_.births) {
       while (life(dead).upper <= life(born).lower) ++dead;
       end = std::max(end, begins_[born + 1]);
       if (end - begins_[dead] > circle) return false;
     }
     return true;
-  }
-
-  /// What may be kept out of the circle: sums of the other items at the fullest moment.
-  [[nodiscard]] std::vector<Bytes> commons(const Classes& classes, Time fullest) const {
-    std::vector<Bytes> sizes;
-    for (ItemId id = 0; id < classes.size(); ++id) {
-      const Item& other = instance_.items[id];
-      if (classes[id] != 0 && other.life.contains(fullest)) sizes.push_back(other.size);
-    }
-    std::sort(sizes.rbegin(), sizes.rend());
-    std::vector<Bytes> sums{0};
-    for (std::size_t i = 0; i < sizes.size() && sums.size() <= kCommons; ++i) {
-      const std::size_t count = sums.size();
-      for (std::size_t k = 0; k < count; ++k) sums.push_back(sums[k] + sizes[i]);
-      std::sort(sums.begin(), sums.end());
-      sums.erase(std::unique(sums.begin(), sums.end()), sums.end());
-    }
-    return sums;
   }
 
   /// The best cuts of a circle.
@@ -319,7 +213,7 @@ class Line {
     for (std::size_t i = across, end = end_of_turn(across); i < end; ++i) ++sizes[item(i).size];
     const std::size_t begin = begin_of_turn(across);
     for (std::size_t first = across, back = 1;; back *= 2) {
-      if (std::optional<Counts> taken = Fill(sizes).find(place - begins_[first]))
+      if (std::optional<Counts> taken = exact_sum(sizes, place - begins_[first]))
         return Swap{first, std::move(*taken)};
       if (first == begin) return std::nullopt;
       for (std::size_t i = 0; i < back && first > begin; ++i) ++sizes[item(--first).size];
@@ -338,42 +232,15 @@ class Line {
     });
   }
 
-  /// Takes the offset away from what would lie where another still lives.
-  void remove_misfits(Placement& placement) const {
-    struct Taken {
-      Bytes end = 0;
-      Time until = 0;
-    };
-    std::map<Bytes, Taken> taken;  // by offset; the dead stay until somebody takes their place
-    for (const std::size_t i : births_) {
-      Bytes& offset = placement[ids_[i]];
-      const Bytes end = offset + item(i).size;
-      auto last = taken.lower_bound(offset);
-      auto first = last;
-      while (first != taken.begin() && std::prev(first)->second.end > offset) --first;
-      while (last != taken.end() && last->first < end) ++last;
-      const bool is_free =
-          std::all_of(first, last, [&](const auto& other) { return other.second.until <= life(i).lower; });
-      if (is_free) {
-        taken.erase(first, last);
-        taken[offset] = {end, life(i).upper};
-      } else {
-        offset = kNowhere;
-      }
-    }
-  }
-
   const Instance& instance_;
+  Turns turns_;
   Bytes capacity_;
-  std::vector<ItemId> ids_;          // in order of death
-  std::vector<Bytes> begins_{0};     // of each in that order, and the end of all
-  std::vector<std::size_t> births_;  // indices into ids_ in order of birth
-  std::vector<std::size_t> turns_;   // of each in order of death; ascending
+  std::vector<Bytes> begins_{0};  // of each of turns_.items on the line, and the end of all
 };
 
 }  // namespace
 
-NextRing rings_of(const Instance& instance, const Classes& classes, Bytes capacity) {
+NextFrame rings_of(const Instance& instance, const Classes& classes, Bytes capacity) {
   const auto line = std::make_shared<const Line>(instance, classes, capacity);
   return [line, cuts = line->cuts(classes), next = std::size_t{0}]() mutable -> std::optional<Placement> {
     if (next == cuts.size()) return std::nullopt;

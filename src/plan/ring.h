@@ -1,16 +1,9 @@
 // Rings: what lives long, in order of death round a circle of addresses.
 #pragma once
 
-#include <functional>
-#include <optional>
-
-#include "plan/class_sweep.h"
+#include "plan/frame.h"
 
 namespace stweaver {
-
-/// Returns the next ring, or nothing when there are no more: an offset for each item of class 0 that has room
-/// in it, kNowhere for all others. O(n log n).
-using NextRing = std::function<std::optional<Placement>()>;
 
 /// Where the long-lived items of a pipeline may lie. A micro-batch takes the places of the one that has just
 /// gone, and what is free beside them has to border on what the oldest lets go of first: at the fullest
@@ -26,6 +19,6 @@ using NextRing = std::function<std::optional<Placement>()>;
 /// Rings are of the items of class 0; these end at or below `capacity` less Item::above. There are none where
 /// lives do not end in the order in which they begin, micro-batch by micro-batch, and none where the items do
 /// not go round once. Wants a plain instance, which must outlive what is returned. O(n log n).
-NextRing rings_of(const Instance& instance, const Classes& classes, Bytes capacity);
+NextFrame rings_of(const Instance& instance, const Classes& classes, Bytes capacity);
 
 }  // namespace stweaver

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -129,14 +130,22 @@ inline Instance with_cycle(Random& random, int lanes, Time gap) {
 }
 
 /// Micro-batches on the first rank of a 1F1B pipeline: each keeps what its layers made until its backward,
-/// whose first gradients fit only where the last layer's outputs have just been freed.
+/// whose first gradients fit only where the last layer's outputs have just been freed. With several chunks,
+/// the schedule is interleaved as Megatron-LM's, and each micro-batch passes here so many times.
 class Pipeline {
  public:
-  Pipeline(std::size_t depth, std::size_t micro_batches) {
-    std::vector<std::vector<std::size_t>> kept(micro_batches);
-    for (std::size_t unit = 0; unit < micro_batches + depth - 1; ++unit) {
-      if (unit < micro_batches) kept[unit] = forward();
-      if (unit >= depth - 1) backward(kept[unit - (depth - 1)]);
+  Pipeline(std::size_t depth, std::size_t micro_batches, std::size_t chunks = 1) {
+    const std::size_t total = micro_batches * chunks;
+    const std::size_t warm_up = chunks == 1 ? depth - 1 : 2 * (depth - 1) + (chunks - 1) * depth;
+    const auto unit = [=](std::size_t index, bool backward) {
+      const std::size_t within = index % (depth * chunks);
+      const std::size_t chunk = within / depth;
+      return (index - within + within % depth) * chunks + (backward ? chunks - 1 - chunk : chunk);
+    };
+    std::map<std::size_t, std::vector<std::size_t>> kept;
+    for (std::size_t index = 0; index < total + warm_up; ++index) {
+      if (index < total) kept[unit(index, false)] = forward();
+      if (index >= warm_up) backward(kept[unit(index - warm_up, true)]);
     }
   }
 

@@ -100,7 +100,7 @@ TEST(Portfolio, LetsFewMembersBeginOnLargeInstances) {
     first += member.first_round == 0 ? 1 : 0;
     EXPECT_EQ(member.name.find("best fit by"), std::string::npos) << "it looks at every pair";
   }
-  EXPECT_EQ(first, 9) << "eight of them, and rings, of which there are none";
+  EXPECT_EQ(first, 10) << "eight of them, and rings and rows, of which there are none";
 }
 
 TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
@@ -122,8 +122,19 @@ TEST(Portfolio, MeetsTheBoundOfALongPipelineByARingOnAnyNumberOfThreads) {
   EXPECT_EQ(one.peak, one.lower_bound);
   EXPECT_EQ(one.winner, "ring");
   EXPECT_EQ(run_portfolio(instance, {.threads = 2, .timeout = kNoHurry}).placement, one.placement);
-  EXPECT_GT(run_portfolio(instance, {.timeout = kNoHurry, .without = {Part::kRings, Part::kCore}}).peak,
-            one.lower_bound);
+  const std::vector<Part> others{Part::kRings, Part::kRows, Part::kCore};
+  EXPECT_GT(run_portfolio(instance, {.timeout = kNoHurry, .without = others}).peak, one.lower_bound);
+}
+
+TEST(Portfolio, MeetsTheBoundOfAnInterleavedPipelineByARowOnAnyNumberOfThreads) {
+  const Pipeline pipeline(4, 24, 4);
+  const Instance& instance = pipeline.instance();
+  const PortfolioResult one = run_portfolio(instance, {.threads = 1, .timeout = kNoHurry});
+  expect_sound(instance, one.placement);
+  EXPECT_EQ(one.peak, one.lower_bound);
+  EXPECT_EQ(one.winner, "row");
+  EXPECT_EQ(run_portfolio(instance, {.threads = 2, .timeout = kNoHurry}).placement, one.placement);
+  EXPECT_GT(run_portfolio(instance, {.timeout = kNoHurry, .without = {Part::kRows}}).peak, one.lower_bound);
 }
 
 TEST(Portfolio, PlacesLargeInstancesNearTheBoundAtOnce) {

@@ -16,7 +16,7 @@
 namespace stweaver {
 namespace {
 
-NextRing rings_at_the_bound(const Instance& instance) {
+NextFrame rings_at_the_bound(const Instance& instance) {
   return rings_of(instance, gap_classes(instance, 1), lower_bound_of(instance));
 }
 
@@ -40,7 +40,7 @@ TEST(Ring, TakesAPipelineToItsBoundHoweverManyMicroBatchesFollow) {
     for (const std::size_t micro_batches : {2 * depth, 5 * depth + 1, 12 * depth}) {
       const Pipeline pipeline(depth, micro_batches);
       const Instance& instance = pipeline.instance();
-      const NextRing next = rings_at_the_bound(instance);
+      const NextFrame next = rings_at_the_bound(instance);
       Bytes peak = std::numeric_limits<Bytes>::max();
       for (int rings = 0; rings < 40 && peak > lower_bound_of(instance); ++rings) {
         const std::optional<Placement> ring = next();
@@ -68,7 +68,7 @@ TEST(Ring, HoldsNothingInTwoPlacesAtATime) {
     for (const std::size_t cuts : {0U, 1U, 3U}) {
       for (const Bytes capacity : {bound, bound + bound / 3, 2 * bound}) {
         const Classes classes = gap_classes(instance, cuts);
-        const NextRing next = rings_of(instance, classes, capacity);
+        const NextFrame next = rings_of(instance, classes, capacity);
         while (const std::optional<Placement> ring = next()) {
           ++rings;
           for (std::size_t i = 0; i < ring->size(); ++i) {
@@ -89,8 +89,8 @@ TEST(Ring, HoldsNothingInTwoPlacesAtATime) {
 
 TEST(Ring, ComesOutTheSameEveryTime) {
   const Pipeline pipeline(4, 30);
-  const NextRing one = rings_at_the_bound(pipeline.instance());
-  const NextRing other = rings_at_the_bound(pipeline.instance());
+  const NextFrame one = rings_at_the_bound(pipeline.instance());
+  const NextFrame other = rings_at_the_bound(pipeline.instance());
   for (int rings = 0; rings < 20; ++rings) EXPECT_EQ(one(), other());
 }
 
