@@ -33,6 +33,8 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
       witnessed_(board.pieces, kNone),
       next_(board.sections.count(), kNone),
       previous_(board.sections.count(), kNone),
+      floor_keys_(board.sections.count()),
+      item_keys_(board.sections.count()),
       is_touched_(board.sections.count()),
       inside_(board.sections.count() + 1),
       inside_sizes_(board.sections.count() + 1),
@@ -55,7 +57,9 @@ Attempt::Attempt(const Board& board, const Strategy& strategy, Nogoods& nogoods,
     piece.twin = u;
     add(piece);
   }
+  for (std::size_t s = 0; s < floors_.size(); ++s) set_floor(s, 0);
   for (Rank u = 0; u < pieces_.size(); ++u) {
+    item_keys_[pieces_[u].lower] ^= key_of(u);
     for (std::size_t s = pieces_[u].lower; s < pieces_[u].upper; ++s) {
       for (std::size_t w = 0; w < words_; ++w) meets_[u * words_ + w] |= covers_[s * words_ + w];
     }
@@ -116,7 +120,7 @@ bool Attempt::push(Rank u, Bytes to) {
 
 /// The twin of a piece was placed: nobody who waits may lie where it will.
 bool Attempt::fix(Rank u) {
-  insert(fixed_, u);
+  set_fixed(u, true);
   --pairs_;
   const Bytes offset = lows_[u];
   const Bytes top = offset + pieces_[u].size;
@@ -144,7 +148,7 @@ void Attempt::set_witness(std::uint32_t s, Rank u) {
 bool Attempt::lift(std::size_t s, Bytes to) {
   trail_.push_back({Change::kFloor, static_cast<std::uint32_t>(s), floors_[s], slack_[s]});
   slack_[s] -= to - floors_[s] - (board_.blocks(s) ? board_.blocked(s, floors_[s], to) : 0);
-  floors_[s] = to;
+  set_floor(s, to);
   if (slack_[s] < 0) {
     ++weights_[s];
     return false;
@@ -189,11 +193,12 @@ bool Attempt::place(Rank u) {
   const Piece& piece = pieces_[u];
   const Bytes top = lows_[u] + piece.size;
   trail_.push_back({Change::kPlaced, u, 0, 0});
+  item_keys_[piece.lower] ^= key_of(u);
   erase(waiting_, u);
   erase(fixed_, u);
   for (std::size_t s = piece.lower; s < piece.upper; ++s) {
     trail_.push_back({Change::kFloor, static_cast<std::uint32_t>(s), floors_[s], slack_[s]});
-    floors_[s] = top;
+    set_floor(s, top);
     --waits_[s];
     if (s + 1 < piece.upper) --bridges_[s];
     touch(s);
@@ -210,7 +215,7 @@ void Attempt::undo(std::size_t mark) {
   for (; trail_.size() > mark; trail_.pop_back()) {
     const Undo& last = trail_.back();
     if (last.change == Change::kFloor) {
-      floors_[last.subject] = last.before;
+      set_floor(last.subject, last.before);
       slack_[last.subject] = last.slack;
     } else if (last.change == Change::kLow) {
       lows_[last.subject] = last.before;
@@ -218,13 +223,14 @@ void Attempt::undo(std::size_t mark) {
       set_witness(last.subject, static_cast<Rank>(last.before));
     } else {
       const Piece& piece = pieces_[last.subject];
-      insert(waiting_, last.subject);
       if (piece.twin != kNone && !waits(piece.twin)) {
         insert(fixed_, last.subject);
       } else if (piece.twin != kNone && has(fixed_, piece.twin)) {
-        erase(fixed_, piece.twin);
+        set_fixed(piece.twin, false);
         ++pairs_;
       }
+      insert(waiting_, last.subject);
+      item_keys_[piece.lower] ^= key_of(last.subject);
       for (std::size_t s = piece.lower; s < piece.upper; ++s) {
         ++waits_[s];
         if (s + 1 < piece.upper) ++bridges_[s];
@@ -268,17 +274,29 @@ bool Attempt::spent() {
   return gave_up_;
 }
 
+std::uint64_t Attempt::key_of(Rank u) const {
+  const bool is_echo = pieces_[u].twin < u;
+  const std::uint64_t fixed = has(fixed_, u) ? hash_of(static_cast<std::uint64_t>(lows_[u])) : 0;
+  return hash_of(2 * std::uint64_t{pieces_[u].id} + (is_echo ? 1 : 0) + fixed);
+}
+
+void Attempt::set_fixed(Rank u, bool is_fixed) {
+  item_keys_[pieces_[u].lower] ^= key_of(u);
+  is_fixed ? insert(fixed_, u) : erase(fixed_, u);
+  item_keys_[pieces_[u].lower] ^= key_of(u);
+}
+
+void Attempt::set_floor(std::size_t s, Bytes height) {
+  floors_[s] = height;
+  floor_keys_[s] = hash_of(hash_of(static_cast<std::uint64_t>(height)) + s);
+}
+
 std::uint64_t Attempt::key_of(std::size_t first, std::size_t end) const {
   std::uint64_t floors = 0;
   std::uint64_t items = 0;
   for (std::size_t s = first; s < end; ++s) {
-    floors += hash_of(hash_of(static_cast<std::uint64_t>(floors_[s])) + s);
-    for (const Rank u : begins_[s]) {
-      if (!waits(u)) continue;
-      const bool is_echo = pieces_[u].twin < u;
-      const std::uint64_t fixed = has(fixed_, u) ? hash_of(static_cast<std::uint64_t>(lows_[u])) : 0;
-      items ^= hash_of(2 * std::uint64_t{pieces_[u].id} + (is_echo ? 1 : 0) + fixed);
-    }
+    floors += floor_keys_[s];
+    items ^= item_keys_[s];
   }
   return std::max<std::uint64_t>(hash_of(floors) ^ items, 1);
 }

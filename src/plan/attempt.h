@@ -109,6 +109,9 @@ class Attempt {
   bool look(std::size_t first, std::size_t end, Choice& choice);
   bool look_into(std::size_t first, std::size_t end, Bytes wall, Choice& choice);
   [[nodiscard]] std::uint64_t key_of(std::size_t first, std::size_t end) const;
+  [[nodiscard]] std::uint64_t key_of(Rank u) const;
+  void set_fixed(Rank u, bool is_fixed);
+  void set_floor(std::size_t s, Bytes height);
   [[nodiscard]] bool spent();
   void undo(std::size_t mark);
   void touch(std::size_t s) {
@@ -145,6 +148,10 @@ class Attempt {
   std::vector<Rank> witness_;                   ///< one that waits and may lie on the floor
   std::vector<std::uint32_t> witnessed_;        ///< by item: the first section that it is the witness of
   std::vector<std::uint32_t> next_, previous_;  ///< by section: others with the same witness
+
+  // What tells states apart, by section (Zobrist 1970).
+  std::vector<std::uint64_t> floor_keys_;  ///< of the floor
+  std::vector<std::uint64_t> item_keys_;   ///< of the items that begin there and wait
 
   std::vector<Undo> trail_;
   std::vector<std::uint32_t> touched_;  ///< sections whose witness is to be looked at

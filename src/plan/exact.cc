@@ -60,61 +60,93 @@ Strategy strategy_of(const Board& board, std::int64_t round, std::uint64_t seed)
   return {std::move(order), round / kKeys % 2 == 1};
 }
 
+constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
+
 }  // namespace
 
-ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
-  ExactResult result;
-  if (puzzle.items.size() > kExactItems || capacity > kExactCapacity) return result;
-  const Board board(puzzle, capacity);
-  const Budget budget{.deadline = options.deadline, .stop = options.stop};
-  const std::int64_t first_round = options.shuffled ? kKeys : 0;
-  const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(puzzle.items.size() + 1);
-  // Thread t makes the attempts t, t + threads, ...: who finds what does not depend on who is faster.
-  struct Found {
-    std::int64_t round = std::numeric_limits<std::int64_t>::max();
-    Placement placement;
+struct ExactSearch::State {
+  /// Makes every so many-th attempt: who finds what does not depend on who is faster.
+  struct Worker {
+    std::int64_t next = 0;  ///< attempt
+    exact::Nogoods nogoods = {};
+    std::int64_t nodes = 0;    ///< looked at
+    std::int64_t granted = 0;  ///< nodes, by all runs so far
+    Placement placement = {};
   };
-  const int threads = std::max(1, options.threads);
-  std::vector<Found> found(static_cast<std::size_t>(threads));
-  std::atomic<std::int64_t> first_found = std::numeric_limits<std::int64_t>::max();
-  std::atomic<std::int64_t> nodes = 0;
-  std::atomic<bool> impossible = false;
-  const auto work = [&](int thread) {
-    exact::Nogoods nogoods;
-    std::int64_t used = 0;
-    for (std::int64_t round = first_round + thread;
-         round < first_found && !impossible && used < options.nodes; round += threads) {
-      Attempt attempt(board, strategy_of(board, round, options.seed), nogoods,
-                      std::min(first_nodes * luby((round - first_round) / threads), options.nodes - used),
-                      budget);
+  /// What the workers tell each other.
+  struct Outcome {
+    std::atomic<std::int64_t> first_found = kNobody;  ///< attempt
+    std::atomic<bool> is_impossible = false;
+  };
+
+  State(const Puzzle& puzzle, Bytes capacity, const ExactOptions& own_options)
+      : board(puzzle, capacity),
+        options(own_options),
+        budget{.deadline = options.deadline, .stop = options.stop},
+        workers(static_cast<std::size_t>(std::max(1, options.threads))) {
+    for (std::size_t i = 0; i < workers.size(); ++i) workers[i].next = static_cast<std::int64_t>(i);
+  }
+
+  /// An attempt that has begun is finished: what it takes beyond `nodes` is not granted again.
+  void work(Worker& worker, std::int64_t nodes, Outcome& outcome) const {
+    const auto threads = static_cast<std::int64_t>(workers.size());
+    const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(board.puzzle.items.size() + 1);
+    const std::int64_t shift = options.shuffled ? kKeys : 0;
+    worker.granted += std::min(nodes, kNobody - worker.granted);
+    while (worker.next < outcome.first_found && !outcome.is_impossible && worker.nodes < worker.granted &&
+           !budget.over()) {
+      Attempt attempt(board, strategy_of(board, worker.next + shift, options.seed), worker.nogoods,
+                      first_nodes * luby(worker.next / threads), budget);
       const Verdict verdict = attempt.run();
-      used += attempt.nodes();
-      if (verdict == Verdict::kImpossible) impossible = true;
+      worker.nodes += attempt.nodes();
+      if (verdict == Verdict::kImpossible) outcome.is_impossible = true;
       if (verdict == Verdict::kFound) {
-        found[static_cast<std::size_t>(thread)] = {round, attempt.placement()};
-        std::int64_t first = first_found;
-        while (round < first && !first_found.compare_exchange_weak(first, round)) {
+        worker.placement = attempt.placement();
+        std::int64_t first = outcome.first_found;
+        while (worker.next < first && !outcome.first_found.compare_exchange_weak(first, worker.next)) {
         }
+        return;
       }
-      if (budget.over()) break;
+      worker.next += threads;
     }
-    nodes += used;
-  };
+  }
+
+  Board board;
+  ExactOptions options;
+  Budget budget;
+  std::vector<Worker> workers;
+};
+
+ExactSearch::ExactSearch(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
+  if (puzzle.items.size() <= kExactItems && capacity <= kExactCapacity)
+    state_ = std::make_unique<State>(puzzle, capacity, options);
+}
+
+ExactSearch::~ExactSearch() = default;
+
+ExactResult ExactSearch::run(std::int64_t nodes) {
+  ExactResult result;
+  if (!state_) return result;
+  std::vector<State::Worker>& workers = state_->workers;
+  State::Outcome outcome;
   {
     std::vector<std::jthread> helpers;
-    for (int thread = 1; thread < threads; ++thread) helpers.emplace_back(work, thread);
-    work(0);
+    for (std::size_t i = 1; i < workers.size(); ++i)
+      helpers.emplace_back([&, i] { state_->work(workers[i], nodes, outcome); });
+    state_->work(workers[0], nodes, outcome);
   }
-  const auto best = std::min_element(found.begin(), found.end(),
-                                     [](const Found& a, const Found& b) { return a.round < b.round; });
-  result.nodes = nodes;
-  if (first_found != std::numeric_limits<std::int64_t>::max()) {
+  for (const State::Worker& worker : workers) result.nodes += worker.nodes;
+  if (outcome.first_found != kNobody) {
     result.verdict = Verdict::kFound;
-    result.placement = std::move(best->placement);
-  } else if (impossible) {
+    result.placement = workers[static_cast<std::size_t>(outcome.first_found) % workers.size()].placement;
+  } else if (outcome.is_impossible) {
     result.verdict = Verdict::kImpossible;
   }
   return result;
+}
+
+ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
+  return ExactSearch(puzzle, capacity, options).run(options.nodes);
 }
 
 }  // namespace stweaver

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <stop_token>
 
 #include "plan/packer.h"
@@ -23,7 +24,8 @@ enum class Verdict : std::uint8_t {
 
 struct ExactOptions {
   int threads = 1;
-  std::int64_t nodes = std::numeric_limits<std::int64_t>::max();  ///< to look at, on each thread
+  std::int64_t nodes =
+      std::numeric_limits<std::int64_t>::max();  ///< after which no attempt begins, on each thread
   Clock::time_point deadline = Clock::time_point::max();
   std::uint64_t seed = 1;
   bool shuffled = false;  ///< no attempt in an order that is the same for every seed
@@ -43,9 +45,26 @@ struct ExactResult {
 /// the choices are fewest; it settles parts of time that no item connects one by one, knows states that
 /// failed before, and begins anew in another order when it gets stuck (Luby et al. 1993).
 ///
-/// The outcome depends on the puzzle and the options, threads included, not on timing, unless the deadline
-/// strikes. (States are told apart by 64-bit hashes; a collision could prove impossible what is not, at odds
-/// of about one to a million million for a million states.)
+/// The outcome depends on the puzzle, the options, threads included, and the nodes of each run, not on
+/// timing, unless the deadline strikes. (States are told apart by 64-bit hashes; a collision could prove
+/// impossible what is not, at odds of about one to a million million for a million states.)
+class ExactSearch {
+ public:
+  /// `puzzle` must outlive this.
+  ExactSearch(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options);
+  ~ExactSearch();
+  ExactSearch(const ExactSearch&) = delete;
+  ExactSearch& operator=(const ExactSearch&) = delete;
+
+  /// Goes on where the last run stopped. On each thread no attempt begins after so many nodes more.
+  ExactResult run(std::int64_t nodes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;  ///< none: refused
+};
+
+/// One run of options.nodes.
 ExactResult exact_search(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options);
 
 }  // namespace stweaver

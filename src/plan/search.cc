@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -18,8 +20,10 @@ constexpr std::int64_t kFirstNodes = 20;
 /// Steps over items and sections that the first exact search may cost in all; large instances get fewer
 /// nodes.
 constexpr std::int64_t kFirstSteps = 6'000'000;
-/// Peaks that are tried between the bound and the best peak so far, with one effort.
+/// Peaks that are tried between the goal and the best peak so far, each with this share of the effort that
+/// goes into the goal: who meets it is done.
 constexpr int kHalvings = 6;
+constexpr std::int64_t kHalvingShare = 4;
 
 /// What offsets can differ by: every peak is a multiple of it.
 Bytes unit_of(const Instance& instance) {
@@ -83,6 +87,7 @@ class Search {
     result_.placement = std::move(placement);
     result_.peak = peak;
     result_.winner = winner;
+    searches_.erase(searches_.lower_bound(peak), searches_.end());
   }
 
   void construct() {
@@ -94,14 +99,16 @@ class Search {
     take(std::move(found.placement), found.peak, found.winner);
   }
 
-  /// True when a placement at `capacity` or below is known afterwards.
+  /// Goes on looking for a placement at `capacity` or below; true when one is known afterwards.
   bool try_at(Bytes capacity, std::int64_t nodes) {
-    ExactResult found = exact_search(*puzzle_, capacity,
-                                     {.threads = result_.threads,
-                                      .nodes = nodes,
-                                      .deadline = deadline_,
-                                      .seed = options_.seed,
-                                      .stop = options_.stop});
+    std::unique_ptr<ExactSearch>& exact = searches_[capacity];
+    if (!exact)
+      exact = std::make_unique<ExactSearch>(*puzzle_, capacity,
+                                            ExactOptions{.threads = result_.threads,
+                                                         .deadline = deadline_,
+                                                         .seed = options_.seed,
+                                                         .stop = options_.stop});
+    ExactResult found = exact->run(nodes);
     if (found.verdict == Verdict::kImpossible)
       result_.lower_bound = std::max(result_.lower_bound, (capacity / unit_ + 1) * unit_);
     if (found.verdict != Verdict::kFound) return false;
@@ -119,7 +126,7 @@ class Search {
       failed = std::max(failed, goal());
       const Bytes half = (failed + (result_.peak - failed) / 2) / unit_ * unit_;
       if (half <= failed) return;
-      if (!try_at(half, nodes)) failed = half;
+      if (!try_at(half, nodes / kHalvingShare)) failed = half;
     }
   }
 
@@ -128,7 +135,8 @@ class Search {
   Clock::time_point begin_;
   Clock::time_point deadline_;
   Bytes unit_;
-  std::optional<Puzzle> puzzle_;  ///< when exact search can help
+  std::optional<Puzzle> puzzle_;                            ///< when exact search can help
+  std::map<Bytes, std::unique_ptr<ExactSearch>> searches_;  ///< by capacity; they go on when their turn comes
   SearchResult result_;
 };
 

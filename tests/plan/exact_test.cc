@@ -156,6 +156,20 @@ TEST(Exact, FindsTheSameEachTime) {
   }
 }
 
+TEST(Exact, GoesOnWhereItStopped) {
+  const Instance instance = minimalloc("G");
+  const Puzzle puzzle = puzzle_of(instance);
+  for (const int threads : {1, 2}) {
+    const ExactOptions options{.threads = threads};
+    const ExactResult once = exact_search(puzzle, 1 << 20, options);
+    ExactSearch search(puzzle, 1 << 20, options);
+    ExactResult result;
+    for (int runs = 0; runs < 1000 && result.verdict == Verdict::kUndecided; ++runs) result = search.run(300);
+    ASSERT_EQ(result.verdict, Verdict::kFound);
+    EXPECT_EQ(result.placement, once.placement);
+  }
+}
+
 TEST(Exact, IsUndecidedWhenItMayNotGoOn) {
   const Instance hard = minimalloc("K");
   const Puzzle puzzle = puzzle_of(hard);
