@@ -79,9 +79,9 @@ struct ExactSearch::State {
     std::atomic<bool> is_impossible = false;
   };
 
-  State(const Puzzle& puzzle, Bytes capacity, const ExactOptions& own_options)
+  State(const Puzzle& puzzle, Bytes capacity, ExactOptions own_options)
       : board(puzzle, capacity),
-        options(own_options),
+        options(std::move(own_options)),
         budget{.deadline = options.deadline, .stop = options.stop},
         workers(static_cast<std::size_t>(std::max(1, options.threads))) {
     for (std::size_t i = 0; i < workers.size(); ++i) workers[i].next = static_cast<std::int64_t>(i);
