@@ -20,9 +20,10 @@ constexpr std::size_t kSizes = 256;
 
 /// What one micro-batch keeps.
 struct Turn {
-  std::size_t first = 0;  ///< of the items in order of death
-  std::size_t last = 0;   ///< one past
-  Lifespan life;          ///< from the first birth to the last death
+  std::size_t first = 0;          ///< of the items in order of death
+  std::size_t last = 0;           ///< one past
+  Lifespan life;                  ///< from the first birth to the last death
+  const Counts* sizes = nullptr;  ///< the same for all turns of the same sizes
   std::size_t tail =
       0;  ///< so many of them die before the fullest moment of its backward; 0 where there is room
   std::size_t gone = 0;  ///< turns that are over when it begins
@@ -126,6 +127,7 @@ class Row {
       turn.last = i + 1;
       turn.life = {std::min(turn.life.lower, life.lower), std::max(turn.life.upper, life.upper)};
     }
+    for (Turn& turn : all_) turn.sizes = &*kinds_.insert(sizes_of(turn.first, turn.last)).first;
   }
 
   /// The tail of a turn is what dies up to the fullest moment between its first and its last death, if less
@@ -161,19 +163,19 @@ class Row {
     std::stable_sort(births.begin(), births.end(), [this](std::size_t a, std::size_t b) {
       return all_[a].life.lower < all_[b].life.lower;
     });
-    std::map<Counts, std::set<std::pair<std::size_t, std::size_t>>> empty;  // since which turn, place
+    std::map<const Counts*, std::set<std::pair<std::size_t, std::size_t>>> empty;  // since which turn, place
     std::vector<std::size_t> place_of(all_.size());
     std::size_t gone = 0;
     for (const std::size_t i : births) {
       Turn& turn = all_[i];
       for (; gone < all_.size() && all_[gone].life.upper <= turn.life.lower; ++gone)
-        empty[sizes_of(all_[gone].first, all_[gone].last)].emplace(gone, place_of[gone]);
+        empty[all_[gone].sizes].emplace(gone, place_of[gone]);
       turn.gone = gone;
-      const Counts sizes = sizes_of(turn.first, turn.last);
-      auto& fitting = empty[sizes];
+      auto& fitting = empty[turn.sizes];
       if (fitting.empty()) {
-        if (sum_of(sizes) >= capacity_ - length_) return false;
-        length_ += sum_of(sizes);
+        const Bytes size = sum_of(*turn.sizes);
+        if (size >= capacity_ - length_) return false;
+        length_ += size;
         place_of[i] = places_.size();
         places_.emplace_back();
       } else {
@@ -277,6 +279,7 @@ class Row {
   const Instance& instance_;
   Turns turns_;
   Bytes capacity_;
+  std::set<Counts> kinds_;
   std::vector<Turn> all_;  // in order of death
   std::vector<Place> places_;
   Bytes length_ = 0;  // of all pieces
