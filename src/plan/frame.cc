@@ -12,14 +12,6 @@ namespace {
 /// At about so many sums no more are made.
 constexpr std::size_t kCommons = 16;
 
-/// The time of the largest load.
-Time fullest_moment(const Instance& instance) {
-  const std::vector<LoadSince> loads = loads_of(instance);
-  const auto fullest = std::max_element(
-      loads.begin(), loads.end(), [](const LoadSince& a, const LoadSince& b) { return a.load < b.load; });
-  return fullest == loads.end() ? 0 : fullest->time;
-}
-
 void number_turns(const Instance& instance, Turns& turns) {
   const auto life = [&](std::size_t i) { return instance.items[turns.items[i]].life; };
   std::size_t turn = 0;
@@ -60,12 +52,14 @@ Turns turns_of(const Instance& instance, const Classes& classes) {
   return turns;
 }
 
-std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes) {
-  const Time fullest = fullest_moment(instance);
+std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes,
+                              const std::vector<LoadSince>& loads) {
+  const auto fullest = std::max_element(
+      loads.begin(), loads.end(), [](const LoadSince& a, const LoadSince& b) { return a.load < b.load; });
   std::vector<Bytes> sizes;
   for (ItemId id = 0; id < classes.size(); ++id) {
     const Item& other = instance.items[id];
-    if (classes[id] != 0 && other.life.contains(fullest)) sizes.push_back(other.size);
+    if (classes[id] != 0 && other.life.contains(fullest->time)) sizes.push_back(other.size);
   }
   std::sort(sizes.rbegin(), sizes.rend());
   std::vector<Bytes> sums{0};

@@ -27,8 +27,9 @@ struct Turns {
 Turns turns_of(const Instance& instance, const Classes& classes);
 
 /// How many of the addresses may stay out of a frame, for short-lived items: sums of those that live at the
-/// fullest moment, ascending from 0; some of them where there are many.
-std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes);
+/// fullest moment, ascending from 0; some of them where there are many. `loads` are the instance's.
+std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes,
+                              const std::vector<LoadSince>& loads);
 
 /// Takes the offset away from items of `turns` that would lie where another still lives. O(n log n).
 void remove_misfits(const Instance& instance, const Turns& turns, Placement& placement);

@@ -29,8 +29,7 @@ constexpr Bytes kLongest = Bytes{1} << 60U;
 /// The largest load in any stretch of time.
 class Peaks {
  public:
-  explicit Peaks(const Instance& instance) {
-    const std::vector<LoadSince> loads = loads_of(instance);
+  explicit Peaks(const std::vector<LoadSince>& loads) {
     tree_.assign(loads.size(), 0);
     for (const auto& [time, load] : loads) {
       times_.push_back(time);
@@ -90,9 +89,10 @@ class Line {
 
   [[nodiscard]] std::vector<Cut> cuts(const Classes& classes) const {
     if (begins_.size() <= turns_.items.size() || total() <= capacity_ || !fits(capacity_)) return {};
-    const Peaks peaks(instance_);
+    const std::vector<LoadSince> loads = loads_of(instance_);
+    const Peaks peaks(loads);
     std::vector<Cut> all;
-    for (const Bytes common : commons_of(instance_, classes)) {
+    for (const Bytes common : commons_of(instance_, classes, loads)) {
       if (common >= capacity_ || !fits(capacity_ - common)) continue;
       const std::vector<Cut> some = cuts_of(capacity_ - common, peaks);
       all.insert(all.end(), some.begin(), some.end());

@@ -96,10 +96,10 @@ class Row {
       : instance_(instance), turns_(turns_of(instance, classes)), capacity_(capacity) {
     for (const ItemId id : turns_.items) capacity_ = std::min(capacity_, capacity - instance.items[id].above);
     form_turns();
-    find_tails(capacity);
-    if (!assign_places() || !cut_places()) return;
+    const std::vector<LoadSince> loads = loads_of(instance);
+    if (!find_tails(capacity, loads) || !assign_places() || !cut_places()) return;
     line_up();
-    for (const Bytes common : commons_of(instance, classes)) {
+    for (const Bytes common : commons_of(instance, classes, loads)) {
       if (capacity_ - common > length_) gaps_.push_back(capacity_ - common - length_);
     }
   }
@@ -127,13 +127,12 @@ class Row {
       turn.last = i + 1;
       turn.life = {std::min(turn.life.lower, life.lower), std::max(turn.life.upper, life.upper)};
     }
-    for (Turn& turn : all_) turn.sizes = &*kinds_.insert(sizes_of(turn.first, turn.last)).first;
   }
 
   /// The tail of a turn is what dies up to the fullest moment between its first and its last death, if less
-  /// than the tail is free then.
-  void find_tails(Bytes capacity) {
-    const std::vector<LoadSince> loads = loads_of(instance_);
+  /// than the tail is free then. False when no turn has one.
+  bool find_tails(Bytes capacity, const std::vector<LoadSince>& loads) {
+    bool has_tails = false;
     auto at = loads.begin();
     for (Turn& turn : all_) {
       const Time begin = item(turn.first).life.upper;
@@ -145,8 +144,11 @@ class Row {
       Bytes bytes = 0;
       std::size_t end = turn.first;
       while (end < turn.last && item(end).life.upper <= fullest.time) bytes += item(end++).size;
-      if (capacity - fullest.load < bytes) turn.tail = end - turn.first;
+      if (capacity - fullest.load >= bytes) continue;
+      turn.tail = end - turn.first;
+      has_tails = true;
     }
+    return has_tails;
   }
 
   [[nodiscard]] Counts sizes_of(std::size_t first, std::size_t last) const {
@@ -171,6 +173,7 @@ class Row {
       for (; gone < all_.size() && all_[gone].life.upper <= turn.life.lower; ++gone)
         empty[all_[gone].sizes].emplace(gone, place_of[gone]);
       turn.gone = gone;
+      turn.sizes = &*kinds_.insert(sizes_of(turn.first, turn.last)).first;
       auto& fitting = empty[turn.sizes];
       if (fitting.empty()) {
         const Bytes size = sum_of(*turn.sizes);
@@ -187,18 +190,16 @@ class Row {
     return true;
   }
 
-  /// False when a place has not enough pieces, or when there are no tails at all.
+  /// False when a place has not enough pieces.
   bool cut_places() {
     const Bytes slack = capacity_ / kLostShare / static_cast<Bytes>(all_.size() + 1);
-    bool has_tails = false;
     for (Place& place : places_) {
       std::copy_if(place.turns.begin(), place.turns.end(), std::back_inserter(place.tails),
                    [this](std::size_t turn) { return all_[turn].tail > 0; });
       std::sort(place.tails.begin(), place.tails.end());
-      has_tails = has_tails || !place.tails.empty();
       if (!cut(place, 0) && !cut(place, slack)) return false;
     }
-    return has_tails;
+    return true;
   }
 
   /// False when there are not enough trades, whose two sides differ by `slack` at most.
