@@ -91,8 +91,8 @@ def _leave_out_outputs(files: Files) -> Files:
 
 
 def _finish(process: int, files: Files) -> None:
-    """Say how it went, in one line for each device that was used."""
-    if os.getpid() != process or not session.is_enabled():
+    """Say how it went, in one line for each device that was used; even if the job ended the session."""
+    if os.getpid() != process:
         return
     before = session.stats()
     session.end()  # a plan may still be on its way to its file
@@ -122,7 +122,7 @@ def _fate(device: DeviceStats, files: Files) -> str:
             return f"followed {path.name}"
         path.unlink()
         return f"{path.name} did not fit, the next run makes another"
-    made = "followed a plan made on the way" if device.follows_plan else "made no plan"
+    made = "followed a plan made on the way" if device.plans > 0 else "made no plan"
     return made + (f", saved {path.name} for the next run" if path.is_file() else "")
 
 

@@ -144,6 +144,19 @@ def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Pat
     assert quiet.stderr == ""
 
 
+def test_the_second_run_follows_the_plan_of_a_job_that_disables_us_itself(
+    python: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text(
+        f"import runpy, stweaver\nrunpy.run_path({str(JOB)!r}, run_name='__main__')\nstweaver.disable()\n"
+    )
+    run = ("-m", "stweaver", "run", "--device", "cpu", "--", sys.executable)
+    job = ("job.py", "plain", "--log", "log.json", "--steps", "30")
+    for fate in ("followed a plan made on the way, saved job-", "followed job-"):
+        result = python(*run, *job, cwd=tmp_path)
+        assert re.search(rf"^stweaver: .* misses; {fate}", result.stderr, re.MULTILINE), result.stderr
+
+
 def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> None:
     run = ("-m", "stweaver", "run", "--device", "cpu", "--record", "job.trace", "--", sys.executable)
     for fate in (r"saved small_transformer-rank{}-\w+-device0.plan", r"followed small_transformer-rank{}-"):
