@@ -69,8 +69,7 @@ struct ExactSearch::State {
   struct Worker {
     std::int64_t next = 0;  ///< attempt
     exact::Nogoods nogoods = {};
-    std::int64_t nodes = 0;    ///< looked at
-    std::int64_t granted = 0;  ///< nodes, by all runs so far
+    std::int64_t nodes = 0;  ///< looked at
     Placement placement = {};
   };
   /// What the workers tell each other.
@@ -87,16 +86,16 @@ struct ExactSearch::State {
     for (std::size_t i = 0; i < workers.size(); ++i) workers[i].next = static_cast<std::int64_t>(i);
   }
 
-  /// An attempt that has begun is finished: what it takes beyond `nodes` is not granted again.
+  /// The attempt that runs out of `nodes` is not made again: what failed in it is known.
   void work(Worker& worker, std::int64_t nodes, Outcome& outcome) const {
     const auto threads = static_cast<std::int64_t>(workers.size());
     const std::int64_t first_nodes = kFirstNodes * static_cast<std::int64_t>(board.puzzle.items.size() + 1);
     const std::int64_t shift = options.shuffled ? kKeys : 0;
-    worker.granted += std::min(nodes, kNobody - worker.granted);
-    while (worker.next < outcome.first_found && !outcome.is_impossible && worker.nodes < worker.granted &&
+    const std::int64_t end = worker.nodes + std::min(nodes, kNobody - worker.nodes);
+    while (worker.next < outcome.first_found && !outcome.is_impossible && worker.nodes < end &&
            !budget.over()) {
       Attempt attempt(board, strategy_of(board, worker.next + shift, options.seed), worker.nogoods,
-                      first_nodes * luby(worker.next / threads), budget);
+                      std::min(first_nodes * luby(worker.next / threads), end - worker.nodes), budget);
       const Verdict verdict = attempt.run();
       worker.nodes += attempt.nodes();
       if (verdict == Verdict::kImpossible) outcome.is_impossible = true;

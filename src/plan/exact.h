@@ -25,7 +25,7 @@ enum class Verdict : std::uint8_t {
 struct ExactOptions {
   int threads = 1;
   std::int64_t nodes =
-      std::numeric_limits<std::int64_t>::max();  ///< after which no attempt begins, on each thread
+      std::numeric_limits<std::int64_t>::max();  ///< to look at, on each thread; of exact_search()
   Clock::time_point deadline = Clock::time_point::max();
   std::uint64_t seed = 1;
   bool shuffled = false;  ///< no attempt in an order that is the same for every seed
@@ -56,7 +56,7 @@ class ExactSearch {
   ExactSearch(const ExactSearch&) = delete;
   ExactSearch& operator=(const ExactSearch&) = delete;
 
-  /// Goes on where the last run stopped. On each thread no attempt begins after so many nodes more.
+  /// Goes on where the last run stopped, with so many nodes more on each thread.
   ExactResult run(std::int64_t nodes);
 
  private:

@@ -160,13 +160,20 @@ TEST(Exact, GoesOnWhereItStopped) {
   const Instance instance = minimalloc("G");
   const Puzzle puzzle = puzzle_of(instance);
   for (const int threads : {1, 2}) {
-    const ExactOptions options{.threads = threads};
-    const ExactResult once = exact_search(puzzle, 1 << 20, options);
-    ExactSearch search(puzzle, 1 << 20, options);
-    ExactResult result;
-    for (int runs = 0; runs < 1000 && result.verdict == Verdict::kUndecided; ++runs) result = search.run(300);
+    const auto in_short_runs = [&] {
+      ExactSearch search(puzzle, 1 << 20, {.threads = threads});
+      ExactResult result;
+      for (int runs = 0; runs < 1000 && result.verdict == Verdict::kUndecided; ++runs) {
+        const std::int64_t before = result.nodes;
+        result = search.run(700);
+        EXPECT_LE(result.nodes, before + 700 * threads);
+      }
+      return result;
+    };
+    const ExactResult result = in_short_runs();
     ASSERT_EQ(result.verdict, Verdict::kFound);
-    EXPECT_EQ(result.placement, once.placement);
+    expect_sound(instance, result.placement);
+    EXPECT_EQ(in_short_runs().placement, result.placement);
   }
 }
 
