@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1024 * 1024
+GOOD_RATIO = 1.0005
 
 
 @dataclass
@@ -76,6 +77,18 @@ def line(row: Row) -> str:
     )
 
 
+def print_summary(rows: list[Row]) -> None:
+    """Count, for each family of names that differ in what follows the last underscore."""
+    families: dict[str, list[float]] = {}
+    for row in rows:
+        families.setdefault(row.name.rpartition("_")[0], []).append(row.ratio)
+    print(f"{'family':23} {'jobs':>5} {'at the bound':>13} {'above 1.0005':>13} {'worst':>9}")
+    for family, ratios in families.items():
+        met = sum(ratio == 1 for ratio in ratios)
+        above = sum(ratio > GOOD_RATIO for ratio in ratios)
+        print(f"{family:23} {len(ratios):5d} {met:13d} {above:13d} {max(ratios):9.6f}")
+
+
 def main() -> int:
     """Measure and print, row by row."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -85,6 +98,9 @@ def main() -> int:
     )
     parser.add_argument("--timeout", type=float, default=1, help="seconds for each search (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    parser.add_argument(
+        "--summary", action="store_true", help="print how many are good, by family, at the end"
+    )
     options = parser.parse_args()
     if not options.command.is_file():
         raise SystemExit(f"bench: {options.command} is missing: run make build")
@@ -98,6 +114,8 @@ def main() -> int:
     if options.json:
         json.dump([asdict(row) for row in rows], sys.stdout, indent=2)
         print()
+    elif options.summary:
+        print_summary(rows)
     return 0
 
 

@@ -298,6 +298,38 @@ SCALES = {  # requests aimed at, layers, pipeline
 NAMES = tuple(f"{family}_{scale}" for family in FAMILIES for scale in SCALES)
 
 
+RANDOM_FAMILIES = FAMILIES | {
+    "1f1b_selective": Job(recompute="selective"),
+    "interleaved_selective": Job(chunks=4, recompute="selective"),
+    "interleaved_varying": Job(chunks=4, varying=True),
+    "interleaved_moe": Job(chunks=4, experts=8, varying=True),
+}
+MOST_RANDOM = 100_000  # requests
+
+
+def random_tape(family: str, number: int) -> Tape:
+    """Run a job of the family whose sizes are drawn at random; the same for the same number."""
+    rng = random.Random(f"{family} {number}")
+    while True:
+        base = RANDOM_FAMILIES[family]
+        pipeline = rng.choice([2, 3, 4, 5, 6, 8, 12, 16])
+        chunks = rng.choice([2, 3, 4]) if base.chunks > 1 else 1
+        heads = rng.choice([8, 12, 16, 20, 32])
+        job = replace(
+            base,
+            layers=chunks * rng.choice([1, 2, 3, 4, 6, 8]),
+            microbatches=pipeline * rng.randint(1, 12),
+            pipeline=pipeline,
+            chunks=chunks,
+            tokens=rng.choice([1000, 1024, 2048, 3333, 4096, 8192]),
+            hidden=heads * rng.choice([64, 96, 128]),
+            heads=heads,
+        )
+        tape = trace(job, number)
+        if len(tape.sizes) <= MOST_RANDOM:
+            return tape
+
+
 def job_named(name: str) -> Job:
     """Look up a job: a family and a scale such as moe_500k."""
     family, _, scale = name.rpartition("_")
@@ -325,11 +357,22 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the files go (created)")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(NAMES)}")
     parser.add_argument("--seed", type=int, default=1, help="for what varies (default: 1)")
+    parser.add_argument(
+        "--random",
+        type=int,
+        metavar="N",
+        help="write N jobs of each family with sizes drawn at random instead",
+    )
     options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.random:
+        for family in RANDOM_FAMILIES:
+            for number in range(options.random):
+                write(random_tape(family, number), options.folder / f"{family}_{number}.csv")
+        return 0
     unknown = set(options.names) - set(NAMES)
     if unknown:
         parser.error(f"no such instance: {', '.join(sorted(unknown))}")
-    options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names or NAMES:
         tape = trace(job_named(name), options.seed)
         path = options.folder / f"{name}.csv"

@@ -166,7 +166,7 @@ TEST(Exact, GoesOnWhereItStopped) {
       for (int runs = 0; runs < 1000 && result.verdict == Verdict::kUndecided; ++runs) {
         const std::int64_t before = result.nodes;
         result = search.run(700);
-        EXPECT_LE(result.nodes, before + 700 * threads);
+        EXPECT_LE(result.nodes, before + std::int64_t{700} * threads);
       }
       return result;
     };
