@@ -58,6 +58,12 @@ class Choice {
 
 }  // namespace
 
+Bytes sum_of(const Counts& counts) {
+  Bytes sum = 0;
+  for (const auto& [size, count] : counts) sum += size * static_cast<Bytes>(count);
+  return sum;
+}
+
 std::optional<Counts> exact_sum(const Counts& sizes, Bytes most, Bytes slack) {
   return Choice(sizes, slack).find(most);
 }

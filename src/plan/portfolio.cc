@@ -37,7 +37,7 @@ constexpr std::size_t kPatienceWork = 6'000'000;
 /// The constructors that look at every pair of items that meet join after this many rounds, if at all.
 constexpr int kCostlyRound = 12;
 constexpr std::size_t kCostlyPairs = 30'000'000;
-/// The core, where there are no more items than this, and mirrored rings join after so many: what is easy is
+/// The core, where there are no more items than this, and mirrored frames join after so many: what is easy is
 /// solved by then.
 constexpr int kCoreRound = 4;
 constexpr std::size_t kCoreItems = 100'000;
@@ -46,8 +46,8 @@ constexpr std::int64_t kCoreSteps = 2'000'000;
 /// more. Where that leads nowhere, twice or three times as much may: it brings up what stands in the way.
 constexpr Bytes kCoreShare = 256;
 constexpr Bytes kWidestCore = 3;
-/// The wheel turns so often around one ring, if the bound is not met before.
-constexpr int kRingRounds = 6;
+/// The wheel turns so often around one frame, if the bound is not met before.
+constexpr int kFrameRounds = 6;
 /// A member that has not improved itself for so many rounds is done.
 constexpr int kPatience = 60;
 /// After this many rounds, and after each doubling, only the better half of the members goes on.
@@ -101,7 +101,7 @@ class FrameWheels {
     SqueakyWheel wheel(instance_, order_, classes_, sweep_, bound_, std::move(*frame));
     std::optional<Placement> best;
     Bytes peak = Budget().peak;
-    for (int round = 0; round < kRingRounds && peak > bound_; ++round) {
+    for (int round = 0; round < kFrameRounds && peak > bound_; ++round) {
       std::optional<Placement> placement = wheel.step(budget);
       if (!placement) break;
       const Bytes own = peak_of(instance_, *placement);

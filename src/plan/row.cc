@@ -14,7 +14,6 @@ namespace {
 
 /// All places may lose this share of the capacity.
 constexpr Bytes kLostShare = 4096;
-
 /// Micro-batches that hold more different sizes get no pieces: finding trades would take too long.
 constexpr std::size_t kSizes = 256;
 
@@ -24,9 +23,8 @@ struct Turn {
   std::size_t last = 0;           ///< one past
   Lifespan life;                  ///< from the first birth to the last death
   const Counts* sizes = nullptr;  ///< the same for all turns of the same sizes
-  std::size_t tail =
-      0;  ///< so many of them die before the fullest moment of its backward; 0 where there is room
-  std::size_t gone = 0;  ///< turns that are over when it begins
+  std::size_t tail = 0;           ///< so many die up to its backward's fullest moment, if room is scarce
+  std::size_t gone = 0;           ///< turns that are over when it begins
 };
 
 /// What makes one piece: `moved` lies there, unless the tail does. Then `filler` fills what the tail leaves,
@@ -44,12 +42,6 @@ struct Place {
   std::vector<Bytes> sizes;        ///< of each piece
   std::vector<Bytes> begins;       ///< of each piece, while the gap is below it
 };
-
-Bytes sum_of(const Counts& counts) {
-  Bytes sum = 0;
-  for (const auto& [size, count] : counts) sum += size * static_cast<Bytes>(count);
-  return sum;
-}
 
 /// All of `counts` are in `from`.
 void take(Counts& from, const Counts& counts) {

@@ -13,12 +13,6 @@
 namespace stweaver {
 namespace {
 
-Bytes sum_of(const Counts& counts) {
-  Bytes sum = 0;
-  for (const auto& [size, count] : counts) sum += size * static_cast<Bytes>(count);
-  return sum;
-}
-
 /// Whether items of these sizes have a sum in [least, most].
 bool has_sum(const Counts& sizes, Bytes least, Bytes most) {
   std::vector<char> reached(static_cast<std::size_t>(most) + 1, 0);
