@@ -310,8 +310,8 @@ MOST_RANDOM = 100_000  # requests
 def random_tape(family: str, number: int) -> Tape:
     """Run a job of the family whose sizes are drawn at random; the same for the same number."""
     rng = random.Random(f"{family} {number}")
+    base = RANDOM_FAMILIES[family]
     while True:
-        base = RANDOM_FAMILIES[family]
         pipeline = rng.choice([2, 3, 4, 5, 6, 8, 12, 16])
         chunks = rng.choice([2, 3, 4]) if base.chunks > 1 else 1
         heads = rng.choice([8, 12, 16, 20, 32])
@@ -366,6 +366,8 @@ def main() -> int:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.random:
+        if options.names:
+            parser.error("--random writes every family; leave out the names")
         for family in RANDOM_FAMILIES:
             for number in range(options.random):
                 write(random_tape(family, number), options.folder / f"{family}_{number}.csv")

@@ -282,7 +282,11 @@ std::uint64_t Attempt::key_of(Rank u) const {
 
 void Attempt::set_fixed(Rank u, bool is_fixed) {
   item_keys_[pieces_[u].lower] ^= key_of(u);
-  is_fixed ? insert(fixed_, u) : erase(fixed_, u);
+  if (is_fixed) {
+    insert(fixed_, u);
+  } else {
+    erase(fixed_, u);
+  }
   item_keys_[pieces_[u].lower] ^= key_of(u);
 }
 

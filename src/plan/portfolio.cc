@@ -123,16 +123,36 @@ class FrameWheels {
   NextFrame next_frame_;
 };
 
-Member frames(const Instance& instance, const std::shared_ptr<Orders>& orders, const std::string& name,
-              Part part, const Sweep& sweep, Bytes bound) {
+/// The rings and rows of one instance, looked for when the first asks; whoever does goes through them
+/// himself.
+class Frames {
+ public:
+  Frames(const Instance& instance, Bytes bound) : instance_(instance), bound_(bound) {}
+
+  NextFrame get(Part part) {
+    const bool is_ring = part == Part::kRings;
+    NextFrame& first = is_ring ? rings_ : rows_;
+    std::call_once(is_ring ? ring_once_ : row_once_, [&] {
+      first = (is_ring ? rings_of : rows_of)(instance_, gap_classes(instance_, 1), bound_);
+    });
+    return first;
+  }
+
+ private:
+  const Instance& instance_;
+  Bytes bound_;
+  std::once_flag ring_once_, row_once_;
+  NextFrame rings_, rows_;
+};
+
+/// Wheels around one frame after the other.
+Member framed(const Instance& instance, const std::shared_ptr<Orders>& orders,
+              const std::shared_ptr<Frames>& frames, const std::string& name, Part part, const Sweep& sweep,
+              Bytes bound) {
   const auto state = std::make_shared<std::optional<FrameWheels>>();
   return {name, part, 0, [=, &instance](const Budget& budget) {
-            if (!*state) {
-              const Classes classes = gap_classes(instance, 1);
-              state->emplace(instance, orders->get(sweep.mirrored), sweep, bound,
-                             part == Part::kRings ? rings_of(instance, classes, bound)
-                                                  : rows_of(instance, classes, bound));
-            }
+            if (!*state)
+              state->emplace(instance, orders->get(sweep.mirrored), sweep, bound, frames->get(part));
             return (*state)->step(budget);
           }};
 }
@@ -294,12 +314,15 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
   // Jobs that are no pipelines have no rings, which shows before anything is placed.
   if (plain) {
-    const Sweep mirrored{Fit::kFirst, true};
-    members.insert(members.begin() + 1, {frames(instance, orders, "ring", Part::kRings, {}, lower_bound),
-                                         frames(instance, orders, "row", Part::kRows, {}, lower_bound)});
+    const auto frames = std::make_shared<Frames>(instance, lower_bound);
+    const auto around = [&](const std::string& name, Part part, bool mirrored) {
+      return framed(instance, orders, frames, name, part, {Fit::kFirst, mirrored}, lower_bound);
+    };
+    members.insert(members.begin() + 1,
+                   {around("ring", Part::kRings, false), around("row", Part::kRows, false)});
     for (const auto& [name, part] :
          {std::pair("ring mirrored", Part::kRings), std::pair("row mirrored", Part::kRows)}) {
-      members.push_back(frames(instance, orders, name, part, mirrored, lower_bound));
+      members.push_back(around(name, part, true));
       members.back().first_round = kCoreRound;
     }
   }

@@ -20,10 +20,10 @@ namespace stweaver {
 /// Pieces have to be filled exactly by the sizes of a micro-batch, whichever of them holds the tail. How many
 /// of the addresses are kept for short-lived items makes several rows of one order.
 ///
-/// Rows are of the items of class 0; these end at or below `capacity` less Item::above. There are none where
-/// micro-batches differ so much that their places do not fit, and none where more of them follow each other
-/// than the sizes can make pieces for. Wants a plain instance, which must outlive what is returned. O(n log
-/// n).
+/// Rows are of the items of class 0; these end at or below `capacity` less Item::above, or up to 1/4096 of
+/// the capacity higher where sizes do not add up exactly. There are none where micro-batches differ so much
+/// that their places do not fit, and none where more of them follow each other than the sizes can make pieces
+/// for. Wants a plain instance, which must outlive what is returned. O(n log n).
 NextFrame rows_of(const Instance& instance, const Classes& classes, Bytes capacity);
 
 }  // namespace stweaver
