@@ -123,8 +123,7 @@ class FrameWheels {
   NextFrame next_frame_;
 };
 
-/// The rings and rows of one instance, looked for when the first asks; whoever does goes through them
-/// himself.
+/// The rings and rows of one instance, looked for when the first asks; each copy goes through all of them.
 class Frames {
  public:
   Frames(const Instance& instance, Bytes bound) : instance_(instance), bound_(bound) {}
