@@ -1,0 +1,58 @@
+// What all files of this folder need: CUDA's own headers, and how a function of CUDA begins and ends.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "model/machine.h"
+
+/// A function that programs see.
+#define NULLCUDA_API extern "C" __attribute__((visibility("default")))
+
+namespace nullcuda {
+
+/// What cudaGetLastError of this thread answers next.
+cudaError_t& last_error();
+
+/// Ends a function of the run time: remembers the error.
+inline cudaError_t ended(int error) {
+  if (error != 0) last_error() = static_cast<cudaError_t>(error);
+  return static_cast<cudaError_t>(error);
+}
+inline CUresult driver(int error) { return static_cast<CUresult>(error); }
+
+/// The same numbers mean the same in cudaError_t and CUresult, where both have them.
+inline int error_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk: return 0;
+    case Outcome::kOutOfMemory: return CUDA_ERROR_OUT_OF_MEMORY;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+inline std::uint64_t address_of(const void* pointer) { return std::bit_cast<std::uint64_t>(pointer); }
+template <typename Pointer>
+Pointer as_pointer(std::uint64_t address) {
+  return std::bit_cast<Pointer>(address);
+}
+inline StreamId id_of(cudaStream_t stream) { return std::bit_cast<StreamId>(stream); }
+
+/// Whether a device number is one of this machine's.
+inline bool is_device_number(int number) { return number >= 0 && number < machine().settings.devices; }
+
+/// Whether memory at the host's address was made or registered by the program for the device to see.
+bool is_pinned(const void* address);
+
+/// What the program may ask of the device, by the numbers of cudaDeviceAttr and CUdevice_attribute, which agree.
+int attribute(int number, int device);
+
+}  // namespace nullcuda
+
+/// Counts the call; where it must fail, ends the function with that error.
+#define NULLCUDA_RUNTIME_CALL()                                                   \
+  if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::ended(injected)
+#define NULLCUDA_DRIVER_CALL()                                                    \
+  if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::driver(injected)

@@ -1,0 +1,268 @@
+// cuDNN's recurrent networks: where the weights of each layer lie, and the sizes that PyTorch asks for.
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "api/abi.h"
+
+namespace nullcuda {
+namespace {
+
+struct Tensor {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  int rank = 0;
+  std::array<int, CUDNN_DIM_MAX> sizes{};
+  std::array<int, CUDNN_DIM_MAX> strides{};
+};
+
+struct Network {
+  cudnnRNNMode_t mode;
+  cudnnRNNBiasMode_t bias;
+  int directions;
+  cudnnDataType_t type;
+  std::int64_t input, hidden, projection, layers;
+};
+
+struct Sequences {
+  cudnnDataType_t type;
+  std::int64_t length, batch, vector;
+};
+
+Tensor* of(cudnnTensorDescriptor_t descriptor) { return std::bit_cast<Tensor*>(descriptor); }
+Tensor* of(cudnnFilterDescriptor_t descriptor) { return std::bit_cast<Tensor*>(descriptor); }
+Network* of(cudnnRNNDescriptor_t descriptor) { return std::bit_cast<Network*>(descriptor); }
+Sequences* of(cudnnRNNDataDescriptor_t descriptor) { return std::bit_cast<Sequences*>(descriptor); }
+
+std::int64_t width(cudnnDataType_t type) {
+  switch (type) {
+    case CUDNN_DATA_DOUBLE: return 8;
+    case CUDNN_DATA_HALF:
+    case CUDNN_DATA_BFLOAT16: return 2;
+    default: return 4;
+  }
+}
+
+std::int64_t gates(const Network& network) {
+  return network.mode == CUDNN_LSTM ? 4 : network.mode == CUDNN_GRU ? 3 : 1;
+}
+
+std::int64_t output(const Network& network) {
+  const bool projects = network.projection > 0 && network.projection != network.hidden;
+  return projects ? network.projection : network.hidden;
+}
+
+/// Columns of the matrices of a pseudo layer (one for each direction of a layer) that meet its input.
+std::int64_t input_of(const Network& network, std::int64_t pseudo_layer) {
+  const bool first = pseudo_layer < network.directions;
+  return first ? network.input : output(network) * network.directions;
+}
+
+/// Elements of all matrices of a pseudo layer.
+std::int64_t matrices(const Network& network, std::int64_t pseudo_layer) {
+  const std::int64_t recurrent = output(network);
+  std::int64_t elements = gates(network) * network.hidden * (input_of(network, pseudo_layer) + recurrent);
+  if (recurrent != network.hidden) elements += recurrent * network.hidden;
+  return elements;
+}
+
+std::int64_t pseudo_layers(const Network& network) { return network.layers * network.directions; }
+
+std::int64_t biases(const Network& network) {
+  const int vectors = network.bias == CUDNN_RNN_NO_BIAS       ? 0
+                      : network.bias == CUDNN_RNN_DOUBLE_BIAS ? 2
+                                                              : 1;
+  return vectors * gates(network) * network.hidden;
+}
+
+std::int64_t all_matrices(const Network& network, std::int64_t until) {
+  std::int64_t elements = 0;
+  for (std::int64_t layer = 0; layer < until; ++layer) elements += matrices(network, layer);
+  return elements;
+}
+
+/// A matrix or a vector as PyTorch reads it back: three dimensions, packed.
+void describe(Tensor* tensor, cudnnDataType_t type, std::int64_t rows, std::int64_t columns) {
+  if (tensor == nullptr) return;
+  tensor->type = type;
+  tensor->rank = rows == 0 ? 0 : 3;
+  tensor->sizes = {1, static_cast<int>(rows), static_cast<int>(columns)};
+  tensor->strides = {static_cast<int>(rows * columns), static_cast<int>(columns), 1};
+}
+
+}  // namespace
+}  // namespace nullcuda
+
+using namespace nullcuda;  // NOLINT(google-build-using-namespace)
+
+// ---- tensors and filters that are read back ----
+
+NULLCUDA_API cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* descriptor) {
+  *descriptor = std::bit_cast<cudnnTensorDescriptor_t>(new Tensor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) {
+  delete of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type,
+                                                      int rank, const int sizes[], const int strides[]) {
+  Tensor& tensor = *of(descriptor);
+  if (rank < 0 || rank > CUDNN_DIM_MAX) return CUDNN_STATUS_BAD_PARAM;
+  tensor.type = type;
+  tensor.rank = rank;
+  std::copy_n(sizes, rank, tensor.sizes.begin());
+  std::copy_n(strides, rank, tensor.strides.begin());
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t descriptor, int wanted,
+                                                      cudnnDataType_t* type, int* rank, int sizes[], int strides[]) {
+  const Tensor& tensor = *of(descriptor);
+  if (type != nullptr) *type = tensor.type;
+  if (rank != nullptr) *rank = tensor.rank;
+  const int have = std::min(wanted, tensor.rank);
+  if (sizes != nullptr) std::copy_n(tensor.sizes.begin(), have, sizes);
+  if (strides != nullptr) std::copy_n(tensor.strides.begin(), have, strides);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* descriptor) {
+  *descriptor = std::bit_cast<cudnnFilterDescriptor_t>(new Tensor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor) {
+  delete of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type,
+                                                      cudnnTensorFormat_t, int rank, const int sizes[]) {
+  Tensor& tensor = *of(descriptor);
+  if (rank < 0 || rank > CUDNN_DIM_MAX) return CUDNN_STATUS_BAD_PARAM;
+  tensor.type = type;
+  tensor.rank = rank;
+  std::copy_n(sizes, rank, tensor.sizes.begin());
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descriptor, int wanted,
+                                                      cudnnDataType_t* type, cudnnTensorFormat_t* format, int* rank,
+                                                      int sizes[]) {
+  const Tensor& tensor = *of(descriptor);
+  if (type != nullptr) *type = tensor.type;
+  if (format != nullptr) *format = CUDNN_TENSOR_NCHW;
+  if (rank != nullptr) *rank = tensor.rank;
+  if (sizes != nullptr) std::copy_n(tensor.sizes.begin(), std::min(wanted, tensor.rank), sizes);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// ---- networks ----
+
+NULLCUDA_API cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* descriptor) {
+  *descriptor = std::bit_cast<cudnnRNNDescriptor_t>(new Network{});
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t descriptor) {
+  delete of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t,
+                                                    cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
+                                                    cudnnDirectionMode_t direction, cudnnRNNInputMode_t,
+                                                    cudnnDataType_t type, cudnnDataType_t, cudnnMathType_t,
+                                                    std::int32_t input, std::int32_t hidden, std::int32_t projection,
+                                                    std::int32_t layers, cudnnDropoutDescriptor_t, std::uint32_t) {
+  *of(descriptor) = {.mode = mode,
+                     .bias = bias,
+                     .directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
+                     .type = type,
+                     .input = input,
+                     .hidden = hidden,
+                     .projection = projection,
+                     .layers = layers};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t* descriptor) {
+  *descriptor = std::bit_cast<cudnnRNNDataDescriptor_t>(new Sequences{});
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor) {
+  delete of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cudnnDataType_t type,
+                                                     cudnnRNNDataLayout_t, int length, int batch, int vector,
+                                                     const int[], void*) {
+  *of(descriptor) = {.type = type, .length = length, .batch = batch, .vector = vector};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
+                                                      std::size_t* size) {
+  const Network& network = *of(descriptor);
+  const std::int64_t layers = pseudo_layers(network);
+  *size = static_cast<std::size_t>((all_matrices(network, layers) + layers * biases(network)) * width(network.type));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// All matrices of all layers, then all biases; in a layer those of the input before the recurrent ones.
+NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
+                                                   std::int32_t pseudo_layer, std::size_t, const void* space,
+                                                   std::int32_t part, cudnnTensorDescriptor_t matrix,
+                                                   void** matrix_address, cudnnTensorDescriptor_t vector,
+                                                   void** vector_address) {
+  const Network& network = *of(descriptor);
+  const std::int64_t each = gates(network);
+  const std::int64_t columns = part < each ? input_of(network, pseudo_layer) : output(network);
+  const bool is_projection = part == 2 * each;
+  const std::int64_t rows = is_projection ? output(network) : network.hidden;
+  std::int64_t place = all_matrices(network, pseudo_layer);
+  place += std::min<std::int64_t>(part, each) * network.hidden * input_of(network, pseudo_layer);
+  place += std::max<std::int64_t>(part - each, 0) * network.hidden * output(network);
+  const std::uint64_t base = address_of(space);
+  const auto at = [&](std::int64_t element) {
+    return as_pointer<void*>(base + static_cast<std::uint64_t>(element * width(network.type)));
+  };
+  describe(of(matrix), network.type, rows, is_projection ? network.hidden : columns);
+  if (matrix_address != nullptr) *matrix_address = at(place);
+  const bool has_vector = !is_projection && network.bias != CUDNN_RNN_NO_BIAS;
+  const std::int64_t first_vector = all_matrices(network, pseudo_layers(network));
+  describe(of(vector), network.type, has_vector ? network.hidden : 0, 1);
+  if (vector_address != nullptr)
+    *vector_address =
+        has_vector ? at(first_vector + pseudo_layer * biases(network) + part * network.hidden) : nullptr;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// What the standard algorithm keeps for the backward pass: the gates, states and outputs of each layer and position.
+NULLCUDA_API cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
+                                                     cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t data,
+                                                     std::size_t* workspace, std::size_t* reserve) {
+  const Network& network = *of(descriptor);
+  const Sequences& sequences = *of(data);
+  const std::int64_t positions = sequences.length * sequences.batch * pseudo_layers(network);
+  const std::int64_t states = network.mode == CUDNN_LSTM ? 2 : 1;
+  const std::int64_t gate_bytes = positions * network.hidden * gates(network) * width(network.type);
+  const std::int64_t kept = mode == CUDNN_FWD_MODE_TRAINING
+                                ? gate_bytes + positions * network.hidden * states * width(network.type)
+                                : 0;
+  if (workspace != nullptr) *workspace = static_cast<std::size_t>(gate_bytes);
+  if (reserve != nullptr) *reserve = static_cast<std::size_t>(kept);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t, std::size_t* size) {
+  *size = 1U << 21U;  // read on an H200
+  return CUDNN_STATUS_SUCCESS;
+}

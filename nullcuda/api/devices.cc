@@ -1,0 +1,311 @@
+// Devices, their properties, and contexts.
+
+#include <array>
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "api/abi.h"
+
+namespace nullcuda {
+namespace {
+
+const Gpu& gpu() { return *machine().settings.gpu; }
+
+constexpr int kBusOfFirst = 0x10;
+
+void name_bus(char* text, int size, int device) { std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", kBusOfFirst + device); }
+
+/// A primary context for each device: its address is all there is to it.
+std::array<char, kMostDevices> contexts;
+CUcontext context_of(int device) { return std::bit_cast<CUcontext>(&contexts[static_cast<std::size_t>(device)]); }
+
+int device_of_context(CUcontext context) {
+  const auto* place = std::bit_cast<const char*>(context);
+  const auto inside = place >= contexts.data() && place < contexts.data() + contexts.size();
+  return inside ? static_cast<int>(place - contexts.data()) : -1;
+}
+
+std::vector<CUcontext>& pushed() {
+  static thread_local std::vector<CUcontext> stack;
+  return stack;
+}
+
+void describe(cudaDeviceProp& properties, int device) {
+  properties = {};
+  const Gpu& g = gpu();
+  std::snprintf(properties.name, sizeof properties.name, "%s", std::string(g.name).c_str());
+  std::memset(&properties.uuid, 'Z' + device, sizeof properties.uuid);
+  properties.totalGlobalMem = machine().memory.total();
+  properties.major = g.major;
+  properties.minor = g.minor;
+  properties.multiProcessorCount = g.multiprocessors;
+  properties.l2CacheSize = g.l2_cache;
+  properties.sharedMemPerMultiprocessor = static_cast<std::size_t>(g.shared_memory);
+  properties.sharedMemPerBlockOptin = static_cast<std::size_t>(g.shared_memory_optin);
+  properties.reservedSharedMemPerBlock = 1024;
+  properties.maxThreadsPerMultiProcessor = g.threads;
+  properties.maxBlocksPerMultiProcessor = g.blocks;
+  properties.memoryBusWidth = g.memory_bus;
+  properties.asyncEngineCount = g.copy_engines;
+  properties.ECCEnabled = static_cast<int>(g.ecc);
+  properties.pciBusID = kBusOfFirst + device;
+  properties.multiGpuBoardGroupID = device;
+  // The same on all GPUs of the table.
+  properties.sharedMemPerBlock = 49152;
+  properties.regsPerBlock = properties.regsPerMultiprocessor = 65536;
+  properties.warpSize = 32;
+  properties.memPitch = 2147483647;
+  properties.maxThreadsPerBlock = properties.maxThreadsDim[0] = properties.maxThreadsDim[1] = 1024;
+  properties.maxThreadsDim[2] = 64;
+  properties.maxGridSize[0] = 2147483647;
+  properties.maxGridSize[1] = properties.maxGridSize[2] = 65535;
+  properties.totalConstMem = 65536;
+  properties.textureAlignment = properties.surfaceAlignment = 512;
+  properties.texturePitchAlignment = 32;
+  properties.persistingL2CacheMaxSize = g.l2_cache * 5 / 8;
+  properties.accessPolicyMaxWindowSize = 134217728;
+  properties.canMapHostMemory = properties.concurrentKernels = properties.unifiedAddressing = 1;
+  properties.streamPrioritiesSupported = properties.globalL1CacheSupported = properties.localL1CacheSupported = 1;
+  properties.managedMemory = properties.concurrentManagedAccess = properties.computePreemptionSupported = 1;
+  properties.canUseHostPointerForRegisteredMem = properties.cooperativeLaunch = 1;
+  properties.hostRegisterSupported = properties.memoryPoolsSupported = properties.gpuDirectRDMASupported = 1;
+  properties.gpuDirectRDMAFlushWritesOptions = 1;
+  properties.gpuDirectRDMAWritesOrdering = 100;
+  properties.memoryPoolSupportedHandleTypes = static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) |
+                                              (g.fabric ? static_cast<unsigned>(CU_MEM_HANDLE_TYPE_FABRIC) : 0U);
+  properties.ipcEventSupported = properties.unifiedFunctionPointers = 1;
+  properties.clusterLaunch = static_cast<int>(g.major >= 9);
+  properties.timelineSemaphoreInteropSupported = 1;
+#if CUDART_VERSION < 13000
+  properties.clockRate = g.clock;
+  properties.memoryClockRate = g.memory_clock;
+#endif
+}
+
+}  // namespace
+
+int attribute(int number, int device) {
+  const Gpu& g = gpu();
+  switch (number) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return 65535;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return 49152;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return 65536;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: return 65536;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return g.clock;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: return 512;
+    case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return g.multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED: return static_cast<int>(g.ecc);
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return kBusOfFirst + device;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return g.memory_clock;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return g.memory_bus;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return g.l2_cache;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return g.threads;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return g.copy_engines;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return g.major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return g.minor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return g.shared_memory;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return g.shared_memory_optin;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return g.blocks;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return 1024;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: return static_cast<int>(g.fabric);
+    default: return 0;  // multicast and what else a machine without peers lacks
+  }
+}
+
+}  // namespace nullcuda
+
+using namespace nullcuda;  // NOLINT(google-build-using-namespace)
+
+NULLCUDA_API cudaError_t cudaGetDeviceCount(int* count) {
+  NULLCUDA_RUNTIME_CALL();
+  *count = machine().settings.devices;
+  return *count == 0 ? ended(cudaErrorNoDevice) : cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaGetDevice(int* device) {
+  NULLCUDA_RUNTIME_CALL();
+  *device = current_device();
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaSetDevice(int device) {
+  NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
+  current_device() = device;
+  machine().memory.touch(device);  // from CUDA 12 on this makes the context
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
+  describe(*properties, device);
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr number, int device) {
+  NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
+  *value = attribute(number, device);
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  NULLCUDA_RUNTIME_CALL();
+  name_bus(text, size, device);
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  NULLCUDA_RUNTIME_CALL();
+  *can = static_cast<int>(device != peer);
+  return cudaSuccess;
+}
+
+// ---- the driver's names for the same, and contexts ----
+
+NULLCUDA_API CUresult cuInit(unsigned) {
+  NULLCUDA_DRIVER_CALL();
+  return machine().settings.devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDriverGetVersion(int* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGetCount(int* count) {
+  NULLCUDA_DRIVER_CALL();
+  *count = machine().settings.devices;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  NULLCUDA_DRIVER_CALL();
+  if (!is_device_number(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGetName(char* name, int size, CUdevice) {
+  NULLCUDA_DRIVER_CALL();
+  std::snprintf(name, static_cast<std::size_t>(size), "%s", std::string(gpu().name).c_str());
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceTotalMem(std::size_t* size, CUdevice) {
+  NULLCUDA_DRIVER_CALL();
+  *size = machine().memory.total();
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute number, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *value = attribute(number, device);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  std::memset(uuid, 'Z' + device, sizeof *uuid);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  name_bus(text, size, device);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
+  machine().memory.touch(device);
+  *context = context_of(device);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+  NULLCUDA_DRIVER_CALL();
+  *flags = 0;
+  *active = 1;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuCtxGetCurrent(CUcontext* context) {
+  NULLCUDA_DRIVER_CALL();
+  *context = context_of(current_device());
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuCtxSetCurrent(CUcontext context) {
+  NULLCUDA_DRIVER_CALL();
+  if (const int device = device_of_context(context); device >= 0) current_device() = device;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuCtxPushCurrent(CUcontext context) {
+  NULLCUDA_DRIVER_CALL();
+  const int device = device_of_context(context);
+  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  pushed().push_back(context_of(current_device()));
+  current_device() = device;
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuCtxPopCurrent(CUcontext* context) {
+  NULLCUDA_DRIVER_CALL();
+  if (pushed().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context != nullptr) *context = context_of(current_device());
+  current_device() = device_of_context(pushed().back());
+  pushed().pop_back();
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuCtxGetDevice(CUdevice* device) {
+  NULLCUDA_DRIVER_CALL();
+  *device = current_device();
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  NULLCUDA_DRIVER_CALL();
+  *context = context_of(machine().streams.device(id_of(stream), current_device()));
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,88 @@
+// NVML: which devices there are and what of them is in use. Declared here: no wheel that PyTorch needs has nvml.h.
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "api/abi.h"
+
+namespace {
+
+// nvmlReturn_t, nvmlMemory_t: NVML API Reference.
+using Result = int;
+constexpr Result kSuccess = 0;
+constexpr Result kInvalidArgument = 2;
+constexpr Result kNotSupported = 3;
+
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+/// A device's handle is its number and one, as a pointer.
+int number_of(void* device) { return static_cast<int>(nullcuda::address_of(device)) - 1; }
+
+}  // namespace
+
+NULLCUDA_API Result nvmlInit_v2() { return kSuccess; }
+NULLCUDA_API Result nvmlShutdown() { return kSuccess; }
+NULLCUDA_API const char* nvmlErrorString(Result result) { return result == kSuccess ? "Success" : "Invalid Argument"; }
+
+NULLCUDA_API Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = CUDA_VERSION;
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(nullcuda::machine().settings.devices);
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetHandleByIndex_v2(unsigned number, void** device) {
+  if (!nullcuda::is_device_number(static_cast<int>(number))) return kInvalidArgument;
+  *device = nullcuda::as_pointer<void*>(number + 1);
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
+  for (int number = 0; number < nullcuda::machine().settings.devices; ++number) {
+    char own[32];
+    cuDeviceGetPCIBusId(own, sizeof own, number);
+    // Programs write the domain with four or with eight digits.
+    if (!std::string(bus).ends_with(std::string(own).substr(4))) continue;
+    return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(number), device);
+  }
+  return kInvalidArgument;
+}
+
+NULLCUDA_API Result nvmlDeviceGetName(void*, char* name, unsigned size) {
+  std::snprintf(name, size, "%s", std::string(nullcuda::machine().settings.gpu->name).c_str());
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+  const nullcuda::Memory& own = nullcuda::machine().memory;
+  memory->total = own.total();
+  memory->used = own.used(number_of(device));
+  memory->free = memory->total - std::min<unsigned long long>(memory->total, memory->used);
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+NULLCUDA_API Result nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetUtilizationRates(void*, void* rates) {
+  std::memset(rates, 0, 2 * sizeof(unsigned));
+  return kSuccess;
+}
+
+// No NVLink leads anywhere.
+NULLCUDA_API Result nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) { return kNotSupported; }
+NULLCUDA_API Result nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }

@@ -1,0 +1,29 @@
+// The functions of values.h.
+
+#include "values.h"
+
+#include "api/abi.h"
+
+using namespace nullcuda;  // NOLINT(google-build-using-namespace)
+
+NULLCUDA_API void nullcuda_know(const void* address, std::size_t size) {
+  machine().known.add(address_of(address), size);
+}
+
+NULLCUDA_API void nullcuda_forget(const void* address, std::size_t size) {
+  machine().known.remove(address_of(address), size);
+}
+
+NULLCUDA_API int nullcuda_knows(const void* address, std::size_t size) {
+  return static_cast<int>(machine().known.holds(address_of(address), size));
+}
+
+NULLCUDA_API void nullcuda_answer(std::int64_t value) { answer() = {.given = true, .value = value}; }
+NULLCUDA_API void nullcuda_answer_no_more() { answer() = {}; }
+NULLCUDA_API void nullcuda_guess(const char* what) { count_guess(what); }
+
+NULLCUDA_API void nullcuda_use(const void* address, std::size_t size, const void* stream, int writes) {
+  if (machine().settings.checks) use("an operator", address_of(stream), address_of(address), size, writes != 0);
+}
+
+NULLCUDA_API int nullcuda_checks() { return static_cast<int>(machine().settings.checks); }

@@ -1,0 +1,48 @@
+// The one machine that this process sees. Everything of CUDA's functions that remembers something is here.
+#pragma once
+
+#include "model/calls.h"
+#include "model/known.h"
+#include "model/memory.h"
+#include "model/settings.h"
+#include "model/streams.h"
+
+namespace nullcuda {
+
+struct Machine {
+  const Settings& settings;
+  Memory memory;
+  Streams streams;
+  KnownBytes known;
+
+  explicit Machine(const Settings& from) : settings(from), memory(from), streams(from) {}
+};
+
+/// Made at the first call, never destroyed.
+Machine& machine();
+
+/// A handle of something that is only a name; never the same again.
+std::uint64_t fresh_handle();
+
+/// The device that the calling thread works with.
+int& current_device();
+
+/// A piece of work on a stream that uses bytes of device memory. In checking mode it stops the process where they
+/// are not mapped, or used out of order. `what` is the function, for the message.
+void use(const char* what, StreamId stream, std::uint64_t begin, std::uint64_t size, bool writes);
+void use(const char* what, StreamId stream, const std::vector<Use>& uses);
+/// Memory goes away; in checking mode it stops the process where work that uses it may still be under way.
+void forget(const char* what, std::uint64_t begin, std::uint64_t size);
+
+/// What CUDA's copies and fills do, as far as bytes exist and are known. Pitches are those of one row.
+void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size);
+void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t size, int width = 1);
+
+/// The answer to the next small copies of unknown bytes of this thread (values.h).
+struct Answer {
+  bool given = false;
+  std::int64_t value = 0;
+};
+Answer& answer();
+
+}  // namespace nullcuda

@@ -1,0 +1,435 @@
+#include "model/memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace nullcuda {
+namespace {
+
+// cudaMalloc packs what is small into one page: blocks of 512 bytes, at most half a page each.
+constexpr std::uint64_t kSmallest = 512;
+constexpr std::uint64_t kSmall = kPage / 2;
+constexpr std::uint64_t kFileSize = 1ULL << 46;  // sparse: nothing is there before it is written
+
+std::uint64_t rounded(std::uint64_t size, std::uint64_t to) { return (size + to - 1) / to * to; }
+bool is_multiple(std::uint64_t value, std::uint64_t of) { return value % of == 0; }
+void* pointer(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): addresses are numbers here
+}
+
+int make_file(std::uint64_t size) {
+  const int file = memfd_create("nullcuda", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0)
+    stop(std::string("no memory file for device memory: ") + std::strerror(errno));
+  return file;
+}
+
+void map_over(std::uint64_t address, std::uint64_t size, int protection, int flags, int file,
+              std::uint64_t offset) {
+  void* at = mmap(pointer(address), size, protection, flags | MAP_FIXED | MAP_NORESERVE, file,
+                  static_cast<off_t>(offset));
+  if (at == MAP_FAILED)
+    stop(std::string("cannot map device addresses: ") + std::strerror(errno) +
+         "; a limit on addresses (ulimit -v) or on mappings (vm.max_map_count) may be too low");
+}
+
+}  // namespace
+
+Memory::Memory(const Settings& settings)
+    : settings_(settings),
+      backing_(settings.checks   ? Backing::kPhysical
+               : settings.values ? Backing::kFlat
+                                 : Backing::kNone),
+      devices_(kMostDevices) {}
+
+Memory::Device& Memory::device(int number) {
+  Device& device = devices_[static_cast<std::size_t>(number)];
+  if (device.in_use) return device;
+  device.in_use = true;
+  device.used = device.peak = settings_.context;
+  const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace;
+  device.next = first + kSpace;
+  const bool flat = backing_ == Backing::kFlat;
+  // Shared, so that a limit on private memory (ulimit -d) does not count addresses.
+  map_over(first, kSpace, flat ? PROT_READ | PROT_WRITE : PROT_NONE,
+           MAP_ANONYMOUS | (flat ? MAP_SHARED : MAP_PRIVATE), -1, 0);
+  if (backing_ == Backing::kPhysical) device.file = make_file(kFileSize);
+  return device;
+}
+
+void Memory::touch(int number) {
+  const std::scoped_lock lock(mutex_);
+  device(number);
+}
+
+// ---- addresses ----
+
+Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
+                               std::uint64_t& address) {
+  const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace + kPage;
+  const std::uint64_t top = first - kPage + kSpace;
+  // Downwards from where the last ones were taken; once more from the top, over what was given back since.
+  for (std::uint64_t end : {device.next, top}) {
+    while (end >= first + size) {
+      const std::uint64_t begin = (end - size) / alignment * alignment;
+      if (begin < first) break;
+      auto other = device.taken.lower_bound(begin + size);
+      if (other == device.taken.begin() || std::prev(other)->second <= begin) {
+        device.taken.emplace(begin, begin + size);
+        device.next = begin;
+        address = begin;
+        return Outcome::kOk;
+      }
+      end = std::prev(other)->first;
+    }
+  }
+  return Outcome::kOutOfMemory;
+}
+
+Outcome Memory::reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
+                        std::uint64_t& address) {
+  if (size == 0 || !is_multiple(size, kPage) || (alignment & (alignment - 1)) != 0) return Outcome::kInvalid;
+  const std::scoped_lock lock(mutex_);
+  if (is_device(wish)) number = device_of(wish);
+  Device& device = this->device(number);
+  alignment = std::max(alignment, kPage);
+  const auto other = device.taken.lower_bound(wish + size);
+  const bool granted = is_device(wish) && is_device(wish + size - 1) && device_of(wish + size - 1) == number &&
+                       is_multiple(wish, alignment) &&
+                       (other == device.taken.begin() || std::prev(other)->second <= wish);
+  if (granted) {
+    device.taken.emplace(wish, wish + size);
+    address = wish;
+  } else if (const Outcome outcome = take_addresses(device, number, size, alignment, address);
+             outcome != Outcome::kOk) {
+    return outcome;
+  }
+  device.reservations.emplace(address, size);
+  return Outcome::kOk;
+}
+
+Outcome Memory::unreserve(std::uint64_t address, std::uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_device(address)) return Outcome::kInvalid;
+  Device& device = this->device(device_of(address));
+  const auto reservation = device.reservations.find(address);
+  if (reservation == device.reservations.end() || reservation->second != size) return Outcome::kInvalid;
+  const auto mapping = mappings_.lower_bound(address);
+  if (mapping != mappings_.end() && mapping->first < address + size) return Outcome::kInvalid;
+  device.reservations.erase(reservation);
+  device.taken.erase(address);
+  return Outcome::kOk;
+}
+
+// ---- physical memory ----
+
+Outcome Memory::charge(int number, std::uint64_t size) {
+  Device& device = this->device(number);
+  if (size > settings_.memory || device.used + size > settings_.memory) return Outcome::kOutOfMemory;
+  device.used += size;
+  device.peak = std::max(device.peak, device.used);
+  return Outcome::kOk;
+}
+
+std::shared_ptr<Chunk> Memory::make_chunk(int number, std::uint64_t size, bool on_host) {
+  auto chunk = std::make_shared<Chunk>(Chunk{.size = size, .device = number, .on_host = on_host});
+  Device& device = this->device(number);
+  if (backing_ == Backing::kPhysical) {
+    chunk->offset = device.file_end;  // never the place of another: what is new is zero, what is gone is gone
+    device.file_end += rounded(size, kPage);
+  }
+  return chunk;
+}
+
+void Memory::give_back(Chunk& chunk) {
+  Device& device = this->device(chunk.device);
+  if (!chunk.on_host) device.used -= chunk.size;
+  if (chunk.file >= 0) {
+    close(chunk.file);
+  } else if (device.file >= 0) {
+    fallocate(device.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(chunk.offset),
+              static_cast<off_t>(rounded(chunk.size, kPage)));
+  }
+}
+
+Outcome Memory::create(int number, std::uint64_t size, bool on_host, Chunk*& handle) {
+  if (size == 0 || !is_multiple(size, kPage)) return Outcome::kInvalid;
+  const std::scoped_lock lock(mutex_);
+  if (!on_host)
+    if (const Outcome outcome = charge(number, size); outcome != Outcome::kOk) return outcome;
+  const auto chunk = make_chunk(number, size, on_host);
+  handle = chunk.get();
+  chunks_.emplace(handle, chunk);
+  return Outcome::kOk;
+}
+
+Outcome Memory::release(Chunk* handle) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = chunks_.find(handle);
+  if (found == chunks_.end()) return Outcome::kInvalid;
+  if (--handle->handles > 0) return Outcome::kOk;
+  if (found->second.use_count() == 1) give_back(*handle);
+  chunks_.erase(found);
+  return Outcome::kOk;
+}
+
+Outcome Memory::retain(std::uint64_t address, Chunk*& handle) {
+  const std::scoped_lock lock(mutex_);
+  const Mapping* mapping = holder(address);
+  if (mapping == nullptr || mapping->whole) return Outcome::kInvalid;
+  handle = mapping->chunk.get();
+  if (!chunks_.emplace(handle, mapping->chunk).second) ++handle->handles;
+  else handle->handles = 1;
+  return Outcome::kOk;
+}
+
+// ---- mappings ----
+
+void Memory::back(const Mapping& mapping) {
+  if (backing_ != Backing::kPhysical) return;
+  expose(mapping);
+}
+
+/// Lets the host see the chunk's bytes where it is mapped, if the program may use them.
+void Memory::expose(const Mapping& mapping) {
+  const Chunk& chunk = *mapping.chunk;
+  const int file = chunk.file >= 0 ? chunk.file : device(chunk.device).file;
+  const std::uint64_t offset = (chunk.file >= 0 ? 0 : chunk.offset) + mapping.offset;
+  map_over(mapping.begin, mapping.size, mapping.accessible ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED,
+           file, offset);
+}
+
+void Memory::unback(std::uint64_t address, std::uint64_t size) {
+  if (backing_ == Backing::kPhysical) map_over(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // The pages of a flat space are given back to the host; the bytes there read as zero from now on.
+  if (backing_ == Backing::kFlat) madvise(pointer(address), size, MADV_REMOVE);
+}
+
+void Memory::erase(std::map<std::uint64_t, Mapping>::iterator mapping) {
+  unback(mapping->second.begin, mapping->second.size);
+  const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
+  mappings_.erase(mapping);
+  if (chunk.use_count() == 1) give_back(*chunk);
+}
+
+Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = chunks_.find(handle);
+  if (found == chunks_.end() || size == 0 || offset + size > handle->size || !is_multiple(size, kPage) ||
+      !is_multiple(address, kPage) || !is_multiple(offset, kPage) || !is_device(address))
+    return Outcome::kInvalid;
+  const Device& device = this->device(device_of(address));
+  auto reservation = device.reservations.upper_bound(address);
+  if (reservation == device.reservations.begin()) return Outcome::kInvalid;
+  --reservation;
+  if (address + size > reservation->first + reservation->second) return Outcome::kInvalid;
+  const auto next = mappings_.lower_bound(address);
+  if (next != mappings_.end() && next->first < address + size) return Outcome::kInvalid;
+  if (holder(address) != nullptr) return Outcome::kInvalid;
+  const Mapping mapping{.begin = address, .size = size, .offset = offset, .chunk = found->second};
+  mappings_.emplace(address, mapping);
+  back(mapping);
+  return Outcome::kOk;
+}
+
+Outcome Memory::unmap(std::uint64_t address, std::uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  const auto first = mappings_.find(address);
+  if (first == mappings_.end() || first->second.whole) return Outcome::kInvalid;
+  // A range of whole mappings, one beside the other.
+  std::uint64_t end = address;
+  for (auto mapping = first; end < address + size; ++mapping) {
+    if (mapping == mappings_.end() || mapping->first != end || mapping->second.whole) return Outcome::kInvalid;
+    end += mapping->second.size;
+  }
+  if (end != address + size) return Outcome::kInvalid;
+  for (auto mapping = first; mapping != mappings_.end() && mapping->first < end;) erase(mapping++);
+  return Outcome::kOk;
+}
+
+Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, bool accessible) {
+  const std::scoped_lock lock(mutex_);
+  const auto first = mappings_.find(address);
+  std::uint64_t end = address;
+  for (auto mapping = first; end < address + size; ++mapping) {
+    if (mapping == mappings_.end() || mapping->first != end) return Outcome::kInvalid;
+    end += mapping->second.size;
+  }
+  if (end != address + size) return Outcome::kInvalid;
+  for (auto mapping = first; mapping != mappings_.end() && mapping->first < end; ++mapping) {
+    mapping->second.accessible = accessible;
+    back(mapping->second);
+  }
+  return Outcome::kOk;
+}
+
+// ---- allocations ----
+
+Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address) {
+  const std::scoped_lock lock(mutex_);
+  if (size <= kSmall) return allocate_small(number, rounded(std::max<std::uint64_t>(size, 1), kSmallest), address);
+  size = rounded(size, kPage);
+  if (const Outcome outcome = charge(number, size); outcome != Outcome::kOk) return outcome;
+  Device& device = this->device(number);
+  if (take_addresses(device, number, size, kPage, address) != Outcome::kOk) {
+    device.used -= size;
+    return Outcome::kOutOfMemory;
+  }
+  const Mapping mapping{.begin = address,
+                        .size = size,
+                        .chunk = make_chunk(number, size, false),
+                        .accessible = true,
+                        .whole = true};
+  mappings_.emplace(address, mapping);
+  back(mapping);
+  return Outcome::kOk;
+}
+
+/// Small allocations are cut from pages, from the bottom up, and a page goes back when none of it is in use.
+Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& address) {
+  Device& device = this->device(number);
+  for (const auto& [page, shared] : device.small) {
+    std::uint64_t place = page;
+    auto mapping = mappings_.lower_bound(page);
+    while (mapping != mappings_.end() && mapping->first < page + kPage && mapping->first < place + size) {
+      place = mapping->first + mapping->second.size;
+      ++mapping;
+    }
+    if (place + size > page + kPage) continue;
+    mappings_.emplace(place, Mapping{.begin = place,
+                                     .size = size,
+                                     .offset = place - page,
+                                     .chunk = shared.lock(),
+                                     .accessible = true,
+                                     .whole = true});
+    address = place;
+    return Outcome::kOk;
+  }
+  if (const Outcome outcome = charge(number, kPage); outcome != Outcome::kOk) return outcome;
+  if (take_addresses(device, number, kPage, kPage, address) != Outcome::kOk) {
+    device.used -= kPage;
+    return Outcome::kOutOfMemory;
+  }
+  const Mapping page{.begin = address,
+                     .size = kPage,
+                     .chunk = make_chunk(number, kPage, false),
+                     .accessible = true,
+                     .whole = true};
+  back(page);
+  device.small.emplace(address, page.chunk);
+  Mapping block = page;
+  block.size = size;
+  mappings_.emplace(address, block);
+  return Outcome::kOk;
+}
+
+Outcome Memory::free(std::uint64_t address) {
+  const std::scoped_lock lock(mutex_);
+  const auto mapping = mappings_.find(address);
+  if (mapping == mappings_.end() || !mapping->second.whole) return Outcome::kInvalid;
+  Device& device = this->device(device_of(address));
+  const std::uint64_t page = address / kPage * kPage;
+  if (device.small.contains(page)) {
+    const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
+    mappings_.erase(mapping);
+    if (chunk.use_count() > 1) return Outcome::kOk;
+    device.small.erase(page);
+    unback(page, kPage);
+    device.taken.erase(page);
+    give_back(*chunk);
+    return Outcome::kOk;
+  }
+  device.taken.erase(address);
+  erase(mapping);
+  return Outcome::kOk;
+}
+
+// ---- other processes ----
+
+Outcome Memory::share(Chunk* handle, int& file) {
+  const std::scoped_lock lock(mutex_);
+  if (backing_ != Backing::kPhysical) return Outcome::kInvalid;
+  if (handle->file < 0) {
+    // Its bytes move to a file that holds nothing else, and all mappings with them.
+    const int own = make_file(handle->size);
+    off_t from = static_cast<off_t>(handle->offset);
+    off_t to = 0;
+    const Device& device = this->device(handle->device);
+    for (std::uint64_t left = handle->size; left > 0;) {
+      const ssize_t copied = copy_file_range(device.file, &from, own, &to, left, 0);
+      if (copied <= 0) break;
+      left -= static_cast<std::uint64_t>(copied);
+    }
+    handle->file = own;
+    for (const auto& [begin, mapping] : mappings_)
+      if (mapping.chunk.get() == handle) expose(mapping);
+  }
+  file = handle->file;
+  return Outcome::kOk;
+}
+
+Outcome Memory::adopt(int number, int file, std::uint64_t size, Chunk*& handle) {
+  const std::scoped_lock lock(mutex_);
+  auto chunk = std::make_shared<Chunk>(Chunk{.size = size, .device = number, .on_host = true, .file = file});
+  handle = chunk.get();
+  chunks_.emplace(handle, std::move(chunk));
+  return Outcome::kOk;
+}
+
+Outcome Memory::open(Chunk* handle, std::uint64_t& address) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = chunks_.find(handle);
+  if (found == chunks_.end()) return Outcome::kInvalid;
+  Device& device = this->device(handle->device);
+  const std::uint64_t size = rounded(handle->size, kPage);
+  if (const Outcome outcome = take_addresses(device, handle->device, size, kPage, address);
+      outcome != Outcome::kOk)
+    return outcome;
+  const Mapping mapping{
+      .begin = address, .size = handle->size, .chunk = found->second, .accessible = true, .whole = true};
+  mappings_.emplace(address, mapping);
+  back(mapping);
+  return Outcome::kOk;
+}
+
+// ---- questions ----
+
+const Mapping* Memory::holder(std::uint64_t address) const {
+  auto mapping = mappings_.upper_bound(address);
+  if (mapping == mappings_.begin()) return nullptr;
+  --mapping;
+  return address < mapping->first + mapping->second.size ? &mapping->second : nullptr;
+}
+
+std::unique_ptr<Mapping> Memory::find(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const Mapping* mapping = holder(address);
+  return mapping == nullptr ? nullptr : std::make_unique<Mapping>(*mapping);
+}
+
+bool Memory::usable(std::uint64_t address, std::uint64_t size) const {
+  const std::scoped_lock lock(mutex_);
+  const std::uint64_t end = address + size;
+  for (const Mapping* mapping = nullptr; address < end; address = mapping->begin + mapping->size) {
+    mapping = holder(address);
+    if (mapping == nullptr || !mapping->accessible) return false;
+  }
+  return true;
+}
+
+std::uint64_t Memory::used(int number) const {
+  const std::scoped_lock lock(mutex_);
+  return devices_[static_cast<std::size_t>(number)].used;
+}
+
+std::uint64_t Memory::peak(int number) const {
+  const std::scoped_lock lock(mutex_);
+  return devices_[static_cast<std::size_t>(number)].peak;
+}
+
+}  // namespace nullcuda

@@ -1,0 +1,108 @@
+#include "model/settings.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
+#include <sstream>
+#include <unistd.h>
+
+namespace nullcuda {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr std::uint64_t kRandomCalls = 200;  // about what PyTorch calls in a layer
+constexpr int kExitStatus = 70;
+
+std::string variable(const char* name, const char* otherwise = "") {
+  const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any other thread
+  return text != nullptr && *text != '\0' ? text : otherwise;
+}
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const std::string text = variable(name);
+  if (text.empty()) return otherwise;
+  char* end = nullptr;
+  const std::uint64_t value = std::strtoull(text.c_str(), &end, 10);
+  if (*end != '\0' || text.front() == '-') stop(std::string(name) + ": not a number: " + text);
+  return value;
+}
+
+Settings read() {
+  Settings settings;
+  const std::string gpu = variable("NULLCUDA_GPU", "h200");
+  settings.gpu = find_gpu(gpu);
+  if (settings.gpu == nullptr) stop("NULLCUDA_GPU: no GPU named " + gpu + "; there are: " + gpu_keys());
+  constexpr std::uint64_t kMost = 16;
+  const std::uint64_t devices = number("NULLCUDA_DEVICES", 1);
+  if (devices > kMost) stop("NULLCUDA_DEVICES: at most 16");
+  settings.devices = static_cast<int>(devices);
+  settings.memory = number("NULLCUDA_MEMORY_MIB", settings.gpu->memory / kMiB) * kMiB;
+  if (variable("NULLCUDA_MEMORY_MIB").empty()) settings.memory = settings.gpu->memory;
+  settings.context = number("NULLCUDA_CONTEXT_MIB", settings.gpu->context / kMiB) * kMiB;
+  settings.completion = parse_completion(variable("NULLCUDA_EVENTS", "at_once"));
+  settings.failures = parse_failures(variable("NULLCUDA_FAIL"));
+  settings.checks = number("NULLCUDA_CHECK", 0) != 0;
+  settings.values = settings.checks || number("NULLCUDA_VALUES", 0) != 0;
+  settings.values_limit = number("NULLCUDA_VALUES_LIMIT", 4 * kMiB);
+  settings.report = variable("NULLCUDA_REPORT");
+  settings.kernels = variable("NULLCUDA_KERNELS");
+  settings.log = static_cast<int>(number("NULLCUDA_LOG", 0));
+  return settings;
+}
+
+/// The numbers that `pattern` captures in the whole of `text`; stops the process where it does not match.
+std::smatch matched(const std::string& text, const char* pattern, const char* name, const char* forms) {
+  std::smatch match;
+  if (!std::regex_match(text, match, std::regex(pattern)))
+    stop(std::string(name) + ": " + text + ": write " + forms);
+  return match;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings* const kSettings = new Settings(read());  // never destroyed: used until the very end
+  return *kSettings;
+}
+
+void say(const std::string& line) {
+  const std::string whole = "nullcuda: " + line + "\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
+}
+
+void stop(const std::string& line) {
+  say(line);
+  std::_Exit(kExitStatus);
+}
+
+Completion parse_completion(const std::string& text) {
+  const std::smatch match = matched(text, "at_once|delay:(\\d{1,9})|random:(\\d{1,9})(?:/(\\d{1,9}))?",
+                                    "NULLCUDA_EVENTS", "at_once, delay:CALLS or random:SEED[/CALLS]");
+  if (match[1].matched) return {.calls = std::stoull(match[1])};
+  if (!match[2].matched) return {};
+  return {.calls = match[3].matched ? std::stoull(match[3]) : kRandomCalls,
+          .random = true,
+          .seed = std::stoull(match[2])};
+}
+
+std::vector<Failure> parse_failures(const std::string& text) {
+  std::vector<Failure> failures;
+  std::istringstream rules(text);
+  for (std::string rule; std::getline(rules, rule, ',');) {
+    const std::smatch match =
+        matched(rule, "([A-Za-z_0-9]*\\*?)(?:@(\\d{1,18})(\\+?)|%(\\d{1,9})/([1-9]\\d{0,8}))=([1-9]\\d{0,3})",
+                "NULLCUDA_FAIL", "NAME@N=ERROR, NAME@N+=ERROR or NAME%SEED/ONE_IN=ERROR");
+    Failure failure{.pattern = match[1], .error = std::stoi(match[6])};
+    if (match[2].matched) {
+      failure.nth = std::stoull(match[2]);
+      failure.lasting = match[3].length() != 0;
+    } else {
+      failure.seed = std::stoull(match[4]);
+      failure.one_in = std::stoull(match[5]);
+    }
+    failures.push_back(failure);
+  }
+  return failures;
+}
+
+}  // namespace nullcuda

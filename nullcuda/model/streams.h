@@ -1,0 +1,153 @@
+// Streams, events and captures: what waits for what, and when it is done.
+//
+// Work takes time only as far as the settings want it to (settings.h, Completion): each piece of it is due at a tick,
+// a number of calls, never before the work that lies before it on its stream. Waiting lets the time pass.
+//
+// In checking mode every stream has a vector clock (Lamport; Mattern 1989): how much of each stream's work is known to
+// be done before its next piece. Two uses of the same bytes, one of them a write, on different streams and with none
+// known to be done before the other, are an error of stream order, whether or not it would have shown this time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "model/settings.h"
+
+namespace nullcuda {
+
+using StreamId = std::uint64_t;  ///< a cudaStream_t; 0, 1 and 2 are the default streams
+
+/// How much of each stream's work is done: stream to number of its pieces.
+using Clock = std::unordered_map<StreamId, std::uint64_t>;
+
+/// What lies before an event: where it was recorded.
+struct Event {
+  std::uint64_t due = 0;       ///< the tick by which it is done
+  std::uint64_t capture = 0;   ///< the capture in which it was recorded; 0: none
+  StreamId stream = 0;
+  bool recorded = false;
+  bool timed = true;
+  int device = 0;
+  double milliseconds = 0;     ///< host time when it was recorded
+  Clock clock;                 ///< in checking mode
+};
+
+/// Bytes that a piece of work reads or writes.
+struct Use {
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+  bool writes = false;
+};
+
+/// How a thread takes captures, as cudaStreamCaptureMode.
+enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+
+struct Capture {
+  std::uint64_t id = 0;
+  StreamId origin = 0;
+  CaptureMode mode = CaptureMode::kGlobal;
+  std::uint64_t thread = 0;   ///< that began it
+  bool invalid = false;       ///< somebody did what may not be done meanwhile
+  bool unjoined = false;      ///< a stream joined it and has not come back to its origin
+  std::vector<Use> uses = {};  ///< of the work in it, in checking mode
+  std::uint64_t nodes = 0;
+};
+
+/// A captured graph.
+struct Graph {
+  std::vector<Use> uses;
+  std::uint64_t nodes = 0;
+};
+
+/// All streams of a process. Any thread may call it. Streams that were never created are default streams.
+class Streams {
+ public:
+  explicit Streams(const Settings& settings);
+
+  StreamId create(int device, unsigned flags, int priority);
+  bool destroy(StreamId stream);
+  [[nodiscard]] bool exists(StreamId stream) const;
+  [[nodiscard]] int priority(StreamId stream) const;
+  [[nodiscard]] unsigned flags(StreamId stream) const;
+  [[nodiscard]] int device(StreamId stream, int current) const;
+
+  // ---- events ----
+  Event* create_event(int device, bool timed);
+  bool destroy_event(Event* event);
+  [[nodiscard]] bool exists(const Event* event) const;
+  void record(Event& event, StreamId stream);
+  void wait(StreamId stream, const Event& event);
+  /// Whether all before the event is done; the host knows it from then on.
+  bool done(const Event& event);
+  bool done(StreamId stream);
+  void synchronize(const Event& event);
+  void synchronize(StreamId stream);
+  void synchronize_all();
+
+  // ---- work ----
+  /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same bytes,
+  /// "" if nothing; always "" without checking mode.
+  std::string work(StreamId stream, const std::vector<Use>& uses);
+  /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that all of
+  /// that is done, "" if nothing.
+  std::string forget(std::uint64_t begin, std::uint64_t size);
+
+  // ---- captures ----
+  /// 0 or the cudaError_t of the attempt.
+  int begin_capture(StreamId stream, CaptureMode mode);
+  int end_capture(StreamId stream, std::unique_ptr<Graph>& graph);
+  /// The capture that a stream is part of; id 0: none.
+  [[nodiscard]] Capture capture(StreamId stream) const;
+  /// What calls that no capture can bear must ask first: 0, or the error that they end with, which also spoils the
+  /// captures.
+  int unsafe();
+  CaptureMode exchange_mode(CaptureMode mode);
+  std::string launch(const Graph& graph, StreamId stream);
+
+ private:
+  struct Stream {
+    int device = 0;
+    unsigned flags = 0;
+    int priority = 0;
+    std::uint64_t due = 0;
+    std::uint64_t pieces = 0;   ///< of work so far
+    std::uint64_t capture = 0;  ///< the capture that it is part of; 0: none
+    Clock clock = {};
+  };
+  /// The last write of some bytes, and the reads since.
+  struct Access {
+    std::uint64_t end = 0;
+    StreamId writer = 0;
+    std::uint64_t written = 0;  ///< the number of the writing piece of its stream; 0: never
+    Clock reads = {};
+  };
+
+  Stream& stream(StreamId id) { return streams_[id]; }
+  std::uint64_t delay();
+  [[nodiscard]] std::uint64_t now() const;
+  void pass(std::uint64_t due);
+  void begin_piece(Stream& stream, StreamId id);
+  std::string check(StreamId id, const Stream& stream, const Use& use);
+  void split(std::uint64_t at);
+
+  const Settings& settings_;
+  mutable std::mutex mutex_;
+  std::unordered_map<StreamId, Stream> streams_;
+  std::unordered_map<const Event*, std::unique_ptr<Event>> events_;
+  std::map<std::uint64_t, Capture> captures_;
+  std::map<std::uint64_t, Access> accesses_;  ///< by their begin
+  Clock host_;                                ///< what the host knows to be done
+  Clock gone_;                                ///< the clocks of streams that were destroyed
+  StreamId next_stream_ = 0x7100000000000000ULL;
+  std::uint64_t next_capture_ = 1;
+  std::uint64_t passed_ = 0;  ///< ticks that waiting has let pass
+  std::mt19937_64 random_;
+};
+
+}  // namespace nullcuda
