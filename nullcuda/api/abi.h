@@ -38,10 +38,16 @@ template <typename Pointer>
 Pointer as_pointer(std::uint64_t address) {
   return std::bit_cast<Pointer>(address);
 }
-inline StreamId id_of(cudaStream_t stream) { return std::bit_cast<StreamId>(stream); }
+/// A stream's number. cudaStreamLegacy is another name of stream 0.
+inline StreamId id_of(cudaStream_t stream) {
+  return stream == cudaStreamLegacy ? 0 : std::bit_cast<StreamId>(stream);
+}
 
 /// Whether a device number is one of this machine's.
 inline bool is_device_number(int number) { return number >= 0 && number < machine().settings.devices; }
+
+/// Gives a thread that calls the run time the primary context of its device, unless it has a context.
+void enter_primary_context();
 
 /// Whether memory at the host's address was made or registered by the program for the device to see.
 bool is_pinned(const void* address);
@@ -53,6 +59,7 @@ int attribute(int number, int device);
 
 /// Counts the call; where it must fail, ends the function with that error.
 #define NULLCUDA_RUNTIME_CALL()                                                   \
+  nullcuda::enter_primary_context();                                              \
   if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::ended(injected)
 #define NULLCUDA_DRIVER_CALL()                                                    \
   if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::driver(injected)

@@ -7,10 +7,9 @@ namespace {
 
 /// Copies that the host waits for, as far as a caller can tell.
 int copy_and_wait(const char* what, StreamId stream, void* to, const void* from, std::size_t size) {
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
-  machine().streams.synchronize(stream);
+  if (const int error = machine().streams.synchronize(stream); error != 0) return error;
   copy(what, stream, to, from, size);
-  machine().streams.synchronize(stream);
+  machine().streams.finish(stream);
   return 0;
 }
 

@@ -16,19 +16,46 @@ constexpr int kBusOfFirst = 0x10;
 
 void name_bus(char* text, int size, int device) { std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", kBusOfFirst + device); }
 
-/// A primary context for each device: its address is all there is to it.
-std::array<char, kMostDevices> contexts;
-CUcontext context_of(int device) { return std::bit_cast<CUcontext>(&contexts[static_cast<std::size_t>(device)]); }
+/// A context is the device that it is for.
+struct Context {
+  int device = 0;
+};
 
-int device_of_context(CUcontext context) {
-  const auto* place = std::bit_cast<const char*>(context);
-  const auto inside = place >= contexts.data() && place < contexts.data() + contexts.size();
-  return inside ? static_cast<int>(place - contexts.data()) : -1;
+CUcontext handle_of(Context& context) { return std::bit_cast<CUcontext>(&context); }
+
+CUcontext primary_context(int device) {
+  static auto* const kContexts = [] {
+    auto* contexts = new std::array<Context, kMostDevices>;
+    for (int number = 0; number < kMostDevices; ++number) (*contexts)[static_cast<std::size_t>(number)].device = number;
+    return contexts;
+  }();
+  return handle_of((*kContexts)[static_cast<std::size_t>(device)]);
 }
 
+/// The context of the calling thread; null where it has none.
+CUcontext& current_context() {
+  static thread_local CUcontext context = nullptr;
+  return context;
+}
+
+void make_current(CUcontext context) {
+  current_context() = context;
+  if (context != nullptr) current_device() = std::bit_cast<const Context*>(context)->device;
+}
+
+/// The contexts that the calling thread has put aside for another.
 std::vector<CUcontext>& pushed() {
   static thread_local std::vector<CUcontext> stack;
   return stack;
+}
+
+int create_context(CUcontext* context, int device) {
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
+  machine().memory.touch(device);
+  *context = handle_of(*new Context{device});
+  pushed().push_back(current_context());
+  make_current(*context);
+  return 0;
 }
 
 void describe(cudaDeviceProp& properties, int device) {
@@ -84,6 +111,10 @@ void describe(cudaDeviceProp& properties, int device) {
 }
 
 }  // namespace
+
+void enter_primary_context() {
+  if (current_context() == nullptr) current_context() = primary_context(current_device());
+}
 
 int attribute(int number, int device) {
   const Gpu& g = gpu();
@@ -156,8 +187,8 @@ NULLCUDA_API cudaError_t cudaGetDevice(int* device) {
 NULLCUDA_API cudaError_t cudaSetDevice(int device) {
   NULLCUDA_RUNTIME_CALL();
   if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
-  current_device() = device;
   machine().memory.touch(device);  // from CUDA 12 on this makes the context
+  make_current(primary_context(device));
   return cudaSuccess;
 }
 
@@ -257,7 +288,7 @@ NULLCUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice devi
   NULLCUDA_DRIVER_CALL();
   if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
   machine().memory.touch(device);
-  *context = context_of(device);
+  *context = primary_context(device);
   return CUDA_SUCCESS;
 }
 
@@ -270,31 +301,47 @@ NULLCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int*
 
 NULLCUDA_API CUresult cuCtxGetCurrent(CUcontext* context) {
   NULLCUDA_DRIVER_CALL();
-  *context = context_of(current_device());
+  *context = current_context();
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuCtxSetCurrent(CUcontext context) {
   NULLCUDA_DRIVER_CALL();
-  if (const int device = device_of_context(context); device >= 0) current_device() = device;
+  make_current(context);
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuCtxPushCurrent(CUcontext context) {
   NULLCUDA_DRIVER_CALL();
-  const int device = device_of_context(context);
-  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
-  pushed().push_back(context_of(current_device()));
-  current_device() = device;
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  pushed().push_back(current_context());
+  make_current(context);
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuCtxPopCurrent(CUcontext* context) {
   NULLCUDA_DRIVER_CALL();
   if (pushed().empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context != nullptr) *context = context_of(current_device());
-  current_device() = device_of_context(pushed().back());
+  if (context != nullptr) *context = current_context();
+  make_current(pushed().back());
   pushed().pop_back();
+  return CUDA_SUCCESS;
+}
+
+// Contexts that are not primary: the form that programs of all releases find by its name.
+#undef cuCtxCreate
+NULLCUDA_API CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(create_context(context, device));
+}
+
+NULLCUDA_API CUresult cuCtxDestroy(CUcontext context) {
+  NULLCUDA_DRIVER_CALL();
+  if (current_context() == context) {
+    make_current(pushed().empty() ? nullptr : pushed().back());
+    if (!pushed().empty()) pushed().pop_back();
+  }
+  delete std::bit_cast<Context*>(context);
   return CUDA_SUCCESS;
 }
 
@@ -306,6 +353,6 @@ NULLCUDA_API CUresult cuCtxGetDevice(CUdevice* device) {
 
 NULLCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   NULLCUDA_DRIVER_CALL();
-  *context = context_of(machine().streams.device(id_of(stream), current_device()));
+  *context = primary_context(machine().streams.device(id_of(stream), current_device()));
   return CUDA_SUCCESS;
 }

@@ -49,7 +49,7 @@ int release_in_order(const char* what, void* memory, cudaStream_t stream) {
   const auto mapping = machine().memory.find(address_of(memory));
   if (mapping == nullptr || !mapping->whole) return cudaErrorInvalidValue;
   use(what, id_of(stream), mapping->begin, mapping->size, true);
-  machine().streams.synchronize(id_of(stream));
+  machine().streams.finish(id_of(stream));
   forget(what, mapping->begin, mapping->size);
   return error_of(machine().memory.free(mapping->begin));
 }

@@ -20,31 +20,13 @@ int destroy(cudaStream_t stream) {
   return machine().streams.destroy(id_of(stream)) ? 0 : cudaErrorInvalidResourceHandle;
 }
 
-int known(StreamId stream) { return machine().streams.exists(stream) ? 0 : cudaErrorInvalidResourceHandle; }
-
-int query(StreamId stream) {
-  if (const int error = known(stream); error != 0) return error;
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
-  return machine().streams.done(stream) ? 0 : cudaErrorNotReady;
-}
-
-int synchronize(StreamId stream) {
-  if (const int error = known(stream); error != 0) return error;
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
-  machine().streams.synchronize(stream);
-  return 0;
-}
-
 int synchronize_all() {
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
+  if (const int error = machine().streams.forbidden(); error != 0) return error;
   machine().streams.synchronize_all();
   return 0;
 }
 
-Event* event_of(cudaEvent_t event) {
-  auto* found = std::bit_cast<Event*>(event);
-  return machine().streams.exists(found) ? found : nullptr;
-}
+Event* of(cudaEvent_t event) { return std::bit_cast<Event*>(event); }
 
 int create_event(cudaEvent_t* event, unsigned flags) {
   const bool timed = (flags & cudaEventDisableTiming) == 0;
@@ -52,43 +34,27 @@ int create_event(cudaEvent_t* event, unsigned flags) {
   return 0;
 }
 
-int record(cudaEvent_t event, cudaStream_t stream) {
-  Event* found = event_of(event);
-  if (found == nullptr) return cudaErrorInvalidResourceHandle;
-  machine().streams.record(*found, id_of(stream));
-  return 0;
+/// Records and waits that a capture takes as nodes, not as its own order.
+bool is_node(cudaStream_t stream, unsigned flags) {
+  if (flags == 0 || machine().streams.capture(id_of(stream)).id == 0) return false;
+  machine().streams.work(id_of(stream), {});
+  return true;
 }
 
-int wait(cudaStream_t stream, cudaEvent_t event) {
-  const Event* found = event_of(event);
-  if (found == nullptr) return cudaErrorInvalidResourceHandle;
-  machine().streams.wait(id_of(stream), *found);
-  return 0;
+int record(cudaEvent_t event, cudaStream_t stream, unsigned flags = 0) {
+  return is_node(stream, flags) ? 0 : machine().streams.record(of(event), id_of(stream));
 }
 
-int query(cudaEvent_t event) {
-  const Event* found = event_of(event);
-  if (found == nullptr) return cudaErrorInvalidResourceHandle;
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
-  return machine().streams.done(*found) ? 0 : cudaErrorNotReady;
-}
-
-int synchronize(cudaEvent_t event) {
-  const Event* found = event_of(event);
-  if (found == nullptr) return cudaErrorInvalidResourceHandle;
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
-  machine().streams.synchronize(*found);
-  return 0;
+int wait(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  return is_node(stream, flags) ? 0 : machine().streams.wait(id_of(stream), of(event));
 }
 
 int elapsed(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  const Event* first = event_of(from);
-  const Event* second = event_of(to);
-  if (first == nullptr || second == nullptr || !first->timed || !second->timed)
-    return cudaErrorInvalidResourceHandle;
+  double between = 0;
+  const int error = machine().streams.elapsed(of(from), of(to), between);
   // Host time: programs divide by it, so it is never zero.
-  *milliseconds = std::max(1e-3F, static_cast<float>(second->milliseconds - first->milliseconds));
-  return 0;
+  if (error == 0) *milliseconds = std::max(1e-3F, static_cast<float>(between));
+  return error;
 }
 
 /// What is not ready is an answer, not an error that stays.
@@ -141,17 +107,17 @@ NULLCUDA_API cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long
 
 NULLCUDA_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return answered(query(id_of(stream)));
+  return answered(machine().streams.query(id_of(stream)));
 }
 
 NULLCUDA_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(synchronize(id_of(stream)));
+  return ended(machine().streams.synchronize(id_of(stream)));
 }
 
-NULLCUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+NULLCUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(wait(stream, event));
+  return ended(wait(stream, event, flags));
 }
 
 NULLCUDA_API cudaError_t cudaDeviceSynchronize() {
@@ -204,24 +170,24 @@ NULLCUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
   return ended(record(event, stream));
 }
 
-NULLCUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+NULLCUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(record(event, stream));
+  return ended(record(event, stream, flags));
 }
 
 NULLCUDA_API cudaError_t cudaEventQuery(cudaEvent_t event) {
   NULLCUDA_RUNTIME_CALL();
-  return answered(query(event));
+  return answered(machine().streams.query(of(event)));
 }
 
 NULLCUDA_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(synchronize(event));
+  return ended(machine().streams.synchronize(of(event)));
 }
 
 NULLCUDA_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(elapsed(milliseconds, from, to));
+  return answered(elapsed(milliseconds, from, to));
 }
 
 // ---- the driver's names for the same ----
@@ -243,17 +209,17 @@ NULLCUDA_API CUresult cuStreamDestroy(CUstream stream) {
 
 NULLCUDA_API CUresult cuStreamQuery(CUstream stream) {
   NULLCUDA_DRIVER_CALL();
-  return driver(query(id_of(stream)));
+  return driver(machine().streams.query(id_of(stream)));
 }
 
 NULLCUDA_API CUresult cuStreamSynchronize(CUstream stream) {
   NULLCUDA_DRIVER_CALL();
-  return driver(synchronize(id_of(stream)));
+  return driver(machine().streams.synchronize(id_of(stream)));
 }
 
-NULLCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+NULLCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   NULLCUDA_DRIVER_CALL();
-  return driver(wait(stream, event));
+  return driver(wait(stream, event, flags));
 }
 
 NULLCUDA_API CUresult cuStreamGetPriority(CUstream stream, int* priority) {
@@ -284,12 +250,12 @@ NULLCUDA_API CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 NULLCUDA_API CUresult cuEventQuery(CUevent event) {
   NULLCUDA_DRIVER_CALL();
-  return driver(query(event));
+  return driver(machine().streams.query(of(event)));
 }
 
 NULLCUDA_API CUresult cuEventSynchronize(CUevent event) {
   NULLCUDA_DRIVER_CALL();
-  return driver(synchronize(event));
+  return driver(machine().streams.synchronize(of(event)));
 }
 
 NULLCUDA_API CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {

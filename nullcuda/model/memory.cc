@@ -146,6 +146,11 @@ std::shared_ptr<Chunk> Memory::make_chunk(int number, std::uint64_t size, bool o
   return chunk;
 }
 
+/// One owner less; the last one gives the memory back.
+void Memory::let_go(Chunk& chunk) {
+  if (chunk.handles == 0 && chunk.mappings == 0) give_back(chunk);
+}
+
 void Memory::give_back(Chunk& chunk) {
   Device& device = this->device(chunk.device);
   if (!chunk.on_host) device.used -= chunk.size;
@@ -163,6 +168,7 @@ Outcome Memory::create(int number, std::uint64_t size, bool on_host, Chunk*& han
   if (!on_host)
     if (const Outcome outcome = charge(number, size); outcome != Outcome::kOk) return outcome;
   const auto chunk = make_chunk(number, size, on_host);
+  chunk->handles = 1;
   handle = chunk.get();
   chunks_.emplace(handle, chunk);
   return Outcome::kOk;
@@ -173,7 +179,7 @@ Outcome Memory::release(Chunk* handle) {
   const auto found = chunks_.find(handle);
   if (found == chunks_.end()) return Outcome::kInvalid;
   if (--handle->handles > 0) return Outcome::kOk;
-  if (found->second.use_count() == 1) give_back(*handle);
+  let_go(*handle);
   chunks_.erase(found);
   return Outcome::kOk;
 }
@@ -183,8 +189,8 @@ Outcome Memory::retain(std::uint64_t address, Chunk*& handle) {
   const Mapping* mapping = holder(address);
   if (mapping == nullptr || mapping->whole) return Outcome::kInvalid;
   handle = mapping->chunk.get();
-  if (!chunks_.emplace(handle, mapping->chunk).second) ++handle->handles;
-  else handle->handles = 1;
+  chunks_.emplace(handle, mapping->chunk);
+  ++handle->handles;
   return Outcome::kOk;
 }
 
@@ -214,7 +220,13 @@ void Memory::erase(std::map<std::uint64_t, Mapping>::iterator mapping) {
   unback(mapping->second.begin, mapping->second.size);
   const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
   mappings_.erase(mapping);
-  if (chunk.use_count() == 1) give_back(*chunk);
+  --chunk->mappings;
+  let_go(*chunk);
+}
+
+void Memory::insert(const Mapping& mapping) {
+  ++mapping.chunk->mappings;
+  mappings_.emplace(mapping.begin, mapping);
 }
 
 Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle) {
@@ -232,7 +244,7 @@ Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t off
   if (next != mappings_.end() && next->first < address + size) return Outcome::kInvalid;
   if (holder(address) != nullptr) return Outcome::kInvalid;
   const Mapping mapping{.begin = address, .size = size, .offset = offset, .chunk = found->second};
-  mappings_.emplace(address, mapping);
+  insert(mapping);
   back(mapping);
   return Outcome::kOk;
 }
@@ -285,7 +297,7 @@ Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address)
                         .chunk = make_chunk(number, size, false),
                         .accessible = true,
                         .whole = true};
-  mappings_.emplace(address, mapping);
+  insert(mapping);
   back(mapping);
   return Outcome::kOk;
 }
@@ -301,12 +313,12 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
       ++mapping;
     }
     if (place + size > page + kPage) continue;
-    mappings_.emplace(place, Mapping{.begin = place,
-                                     .size = size,
-                                     .offset = place - page,
-                                     .chunk = shared.lock(),
-                                     .accessible = true,
-                                     .whole = true});
+    insert({.begin = place,
+            .size = size,
+            .offset = place - page,
+            .chunk = shared.lock(),
+            .accessible = true,
+            .whole = true});
     address = place;
     return Outcome::kOk;
   }
@@ -324,7 +336,7 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
   device.small.emplace(address, page.chunk);
   Mapping block = page;
   block.size = size;
-  mappings_.emplace(address, block);
+  insert(block);
   return Outcome::kOk;
 }
 
@@ -337,7 +349,7 @@ Outcome Memory::free(std::uint64_t address) {
   if (device.small.contains(page)) {
     const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
     mappings_.erase(mapping);
-    if (chunk.use_count() > 1) return Outcome::kOk;
+    if (--chunk->mappings > 0) return Outcome::kOk;
     device.small.erase(page);
     unback(page, kPage);
     device.taken.erase(page);
@@ -375,7 +387,7 @@ Outcome Memory::share(Chunk* handle, int& file) {
 
 Outcome Memory::adopt(int number, int file, std::uint64_t size, Chunk*& handle) {
   const std::scoped_lock lock(mutex_);
-  auto chunk = std::make_shared<Chunk>(Chunk{.size = size, .device = number, .on_host = true, .file = file});
+  auto chunk = std::make_shared<Chunk>(Chunk{.size = size, .device = number, .on_host = true, .file = file, .handles = 1});
   handle = chunk.get();
   chunks_.emplace(handle, std::move(chunk));
   return Outcome::kOk;
@@ -392,7 +404,7 @@ Outcome Memory::open(Chunk* handle, std::uint64_t& address) {
     return outcome;
   const Mapping mapping{
       .begin = address, .size = handle->size, .chunk = found->second, .accessible = true, .whole = true};
-  mappings_.emplace(address, mapping);
+  insert(mapping);
   back(mapping);
   return Outcome::kOk;
 }

@@ -36,7 +36,8 @@ struct Chunk {
   bool on_host = false;       ///< it takes nothing of the device
   std::uint64_t offset = 0;   ///< of the file behind it
   int file = -1;              ///< a file of its own, once it was shown to another process; -1: its device's file
-  std::uint64_t handles = 1;  ///< times that the program holds it
+  std::uint64_t handles = 0;   ///< times that the program holds it
+  std::uint64_t mappings = 0;  ///< times that it is mapped
 };
 
 /// A range of addresses with memory behind it.
@@ -115,7 +116,9 @@ class Memory {
                          std::uint64_t& address);
   Outcome allocate_small(int number, std::uint64_t size, std::uint64_t& address);
   Outcome charge(int number, std::uint64_t size);
+  void let_go(Chunk& chunk);
   void give_back(Chunk& chunk);
+  void insert(const Mapping& mapping);
   std::shared_ptr<Chunk> make_chunk(int number, std::uint64_t size, bool on_host);
   void back(const Mapping& mapping);
   void expose(const Mapping& mapping);

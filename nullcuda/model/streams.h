@@ -8,6 +8,7 @@
 // known to be done before the other, are an error of stream order, whether or not it would have shown this time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,7 +22,7 @@
 
 namespace nullcuda {
 
-using StreamId = std::uint64_t;  ///< a cudaStream_t; 0, 1 and 2 are the default streams
+using StreamId = std::uint64_t;  ///< a cudaStream_t; 0 and 2 are the default streams, the legacy and the per-thread one
 
 /// How much of each stream's work is done: stream to number of its pieces.
 using Clock = std::unordered_map<StreamId, std::uint64_t>;
@@ -35,7 +36,7 @@ struct Event {
   bool timed = true;
   int device = 0;
   double milliseconds = 0;     ///< host time when it was recorded
-  Clock clock;                 ///< in checking mode
+  Clock clock;                 ///< of the capture in which it was recorded; of no capture: in checking mode
 };
 
 /// Bytes that a piece of work reads or writes.
@@ -52,27 +53,25 @@ struct Capture {
   std::uint64_t id = 0;
   StreamId origin = 0;
   CaptureMode mode = CaptureMode::kGlobal;
-  std::uint64_t thread = 0;   ///< that began it
-  bool invalid = false;       ///< somebody did what may not be done meanwhile
-  bool unjoined = false;      ///< a stream joined it and has not come back to its origin
-  std::vector<Use> uses = {};  ///< of the work in it, in checking mode
-  std::uint64_t nodes = 0;
+  std::uint64_t thread = 0;  ///< that began it
+  bool invalid = false;      ///< somebody did what may not be done meanwhile
 };
 
 /// A captured graph.
 struct Graph {
-  std::vector<Use> uses;
+  std::vector<Use> uses = {};  ///< of the work in it, in checking mode
   std::uint64_t nodes = 0;
 };
 
-/// All streams of a process. Any thread may call it. Streams that were never created are default streams.
+/// All streams of a process. Any thread may call it. What returns an int returns a cudaError_t, 0 for success; around
+/// captures these are what driver 580 was seen to answer.
 class Streams {
  public:
   explicit Streams(const Settings& settings);
 
   StreamId create(int device, unsigned flags, int priority);
+  /// Its work goes on, and a capture that began on it is gone.
   bool destroy(StreamId stream);
-  [[nodiscard]] bool exists(StreamId stream) const;
   [[nodiscard]] int priority(StreamId stream) const;
   [[nodiscard]] unsigned flags(StreamId stream) const;
   [[nodiscard]] int device(StreamId stream, int current) const;
@@ -80,15 +79,18 @@ class Streams {
   // ---- events ----
   Event* create_event(int device, bool timed);
   bool destroy_event(Event* event);
-  [[nodiscard]] bool exists(const Event* event) const;
-  void record(Event& event, StreamId stream);
-  void wait(StreamId stream, const Event& event);
-  /// Whether all before the event is done; the host knows it from then on.
-  bool done(const Event& event);
-  bool done(StreamId stream);
-  void synchronize(const Event& event);
-  void synchronize(StreamId stream);
+  int record(Event* event, StreamId stream);
+  int wait(StreamId stream, const Event* event);
+  /// Host time between two events.
+  int elapsed(const Event* from, const Event* to, double& milliseconds) const;
+  /// Whether all before the event is done, or all on the stream; the host knows it from then on.
+  int query(const Event* event);
+  int query(StreamId stream);
+  int synchronize(const Event* event);
+  int synchronize(StreamId stream);
   void synchronize_all();
+  /// The same for a stream, for calls that wait of themselves: nothing is asked.
+  void finish(StreamId stream);
 
   // ---- work ----
   /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same bytes,
@@ -104,9 +106,11 @@ class Streams {
   int end_capture(StreamId stream, std::unique_ptr<Graph>& graph);
   /// The capture that a stream is part of; id 0: none.
   [[nodiscard]] Capture capture(StreamId stream) const;
-  /// What calls that no capture can bear must ask first: 0, or the error that they end with, which also spoils the
-  /// captures.
+  /// What calls that a capture may not be able to bear must ask first: 0, or the error that they end with, which also
+  /// spoils the captures.
   int unsafe();
+  /// The same for calls that no capture can bear, whatever its mode and the thread's.
+  int forbidden();
   CaptureMode exchange_mode(CaptureMode mode);
   std::string launch(const Graph& graph, StreamId stream);
 
@@ -117,8 +121,14 @@ class Streams {
     int priority = 0;
     std::uint64_t due = 0;
     std::uint64_t pieces = 0;   ///< of work so far
-    std::uint64_t capture = 0;  ///< the capture that it is part of; 0: none
     Clock clock = {};
+    std::uint64_t capture = 0;  ///< the capture that it is part of; 0: none
+    Clock captured = {};        ///< in it
+  };
+  struct Recording {
+    Capture capture;
+    Graph graph = {};
+    Clock pieces = {};  ///< how much of each stream's work is in it
   };
   /// The last write of some bytes, and the reads since.
   struct Access {
@@ -128,22 +138,39 @@ class Streams {
     Clock reads = {};
   };
 
-  Stream& stream(StreamId id) { return streams_[id]; }
+  Stream* find(StreamId id);
+  [[nodiscard]] const Stream* find(StreamId id) const;
+  Recording* find_recording(std::uint64_t capture);
   std::uint64_t delay();
   [[nodiscard]] std::uint64_t now() const;
   void pass(std::uint64_t due);
   void begin_piece(Stream& stream, StreamId id);
+  void note_due(const Stream& stream, StreamId id);
+  Clock done_with(const Stream& stream, StreamId id) const;
+  void join_blocking(Clock& clock) const;
+  int look_at(const Event* event);
+  int look_at(StreamId id);
+  int join_capture(Stream& stream, StreamId id, const Event& event);
+  int spoil(std::uint64_t capture, int error);
+  bool spoil_by_legacy(StreamId id);
+  void drop(std::uint64_t capture);
+  int unsafe_now();
   std::string check(StreamId id, const Stream& stream, const Use& use);
   void split(std::uint64_t at);
 
   const Settings& settings_;
   mutable std::mutex mutex_;
   std::unordered_map<StreamId, Stream> streams_;
+  Stream& legacy_;  ///< stream 0
   std::unordered_map<const Event*, std::unique_ptr<Event>> events_;
-  std::map<std::uint64_t, Capture> captures_;
-  std::map<std::uint64_t, Access> accesses_;  ///< by their begin
+  std::map<std::uint64_t, Recording> captures_;
+  std::atomic<std::size_t> capturing_ = 0;    ///< how many captures there are
+  std::map<std::uint64_t, Access> accesses_;  ///< by their begin; they do not overlap
   Clock host_;                                ///< what the host knows to be done
   Clock gone_;                                ///< the clocks of streams that were destroyed
+  Clock gone_blocking_;                       ///< of those that the legacy stream waits for
+  std::uint64_t gone_due_ = 0;
+  std::uint64_t blocking_due_ = 0;  ///< the last tick of all streams that the legacy one waits for
   StreamId next_stream_ = 0x7100000000000000ULL;
   std::uint64_t next_capture_ = 1;
   std::uint64_t passed_ = 0;  ///< ticks that waiting has let pass

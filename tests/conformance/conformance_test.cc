@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -29,7 +30,10 @@ class Conformance : public testing::TestWithParam<Candidate> {
 
   void start(Bytes capacity) {
     allocator_.reset();
-    device_.emplace(capacity);
+    device_.reset();
+    real_ = GetParam().open(capacity);
+    device_ = std::make_unique<FailingDevice>(*real_);
+    device_->limit(capacity);
     allocator_ = GetParam().make(*device_);
   }
 
@@ -38,10 +42,10 @@ class Conformance : public testing::TestWithParam<Candidate> {
     const std::optional<Address> address = allocator_->allocate(size, stream);
     if (!address) return false;
     const std::lock_guard lock(mutex_);
-    const Tenant tenant{*address, size, mix_hash(1, ++blocks_)};
+    const Tenant tenant{*address, size, stream, static_cast<std::uint32_t>(mix_hash(1, ++blocks_))};
     EXPECT_EQ(*address % kAlignment, 0U) << size << " bytes";
     EXPECT_TRUE(ledger_.add(tenant));
-    if (real_memory()) stamp(tenant);
+    EXPECT_TRUE(!real_memory() || stamp(*device_, tenant)) << device_->failure();
     return true;
   }
 
@@ -52,7 +56,7 @@ class Conformance : public testing::TestWithParam<Candidate> {
       const std::lock_guard lock(mutex_);
       if (ledger_.empty()) return;
       tenant = ledger_.remove(number);
-      EXPECT_TRUE(!real_memory() || stamped(tenant)) << tenant.size << " bytes at " << tenant.address;
+      EXPECT_TRUE(!real_memory() || stamped(*device_, tenant)) << tenant.size << " bytes at " << tenant.address;
     }
     allocator_->free(tenant.address);
   }
@@ -71,7 +75,8 @@ class Conformance : public testing::TestWithParam<Candidate> {
     ASSERT_EQ(reserved, memory.total - memory.free);
   }
 
-  std::optional<HostDevice> device_;
+  std::unique_ptr<Device> real_;
+  std::unique_ptr<FailingDevice> device_;  ///< as much of the real one as a test wants
   std::unique_ptr<UnderTest> allocator_;
   Ledger ledger_;
 
@@ -262,7 +267,7 @@ TEST_P(Conformance, LeavesNothingBehind) {
   EXPECT_EQ(device_->failure(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Conformance, testing::ValuesIn(candidates()),
+INSTANTIATE_TEST_SUITE_P(Every, Conformance, testing::ValuesIn(candidates(has_cuda())),
                          [](const auto& candidate) { return candidate.param.name; });
 
 }  // namespace

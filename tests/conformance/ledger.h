@@ -4,12 +4,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <map>
 
 #include <gtest/gtest.h>
 
+#include "device/device.h"
 #include "simulate/allocator.h"
 
 namespace stweaver {
@@ -18,7 +18,8 @@ namespace stweaver {
 struct Tenant {
   Address address = 0;
   Bytes size = 0;
-  std::uint64_t identity = 0;  ///< unlike that of any other block
+  Stream stream = 0;
+  std::uint32_t identity = 0;  ///< hardly that of any other block
 };
 
 /// Living blocks by address.
@@ -64,27 +65,19 @@ class Ledger {
   Bytes bytes_ = 0;
 };
 
-/// Writes the block's identity over all of its memory.
-inline void stamp(const Tenant& tenant) {
-  auto* memory = std::bit_cast<std::byte*>(tenant.address);
-  const auto size = static_cast<std::size_t>(tenant.size);
-  constexpr std::size_t kWord = sizeof tenant.identity;
-  for (std::size_t at = 0; at + kWord <= size; at += kWord) std::memcpy(memory + at, &tenant.identity, kWord);
-  std::memcpy(memory + size / kWord * kWord, &tenant.identity, size % kWord);
+/// The whole words of a block.
+inline Bytes words(const Tenant& tenant) { return tenant.size / 4 * 4; }
+inline std::byte* memory_of(const Tenant& tenant) { return std::bit_cast<std::byte*>(tenant.address); }
+
+/// Writes the block's identity over all of its memory, in the order of its stream. False on failure.
+inline bool stamp(Device& device, const Tenant& tenant) {
+  return words(tenant) == 0 || device.fill(memory_of(tenant), words(tenant), tenant.identity, tenant.stream);
 }
 
 /// Whether the block's memory is as stamp() left it.
-inline bool stamped(const Tenant& tenant) {
-  const auto* memory = std::bit_cast<const std::byte*>(tenant.address);
-  const auto size = static_cast<std::size_t>(tenant.size);
-  constexpr std::size_t kWord = sizeof tenant.identity;
-  std::uint64_t difference = 0;
-  for (std::size_t at = 0; at + kWord <= size; at += kWord) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, memory + at, kWord);
-    difference |= word ^ tenant.identity;
-  }
-  return difference == 0 && std::memcmp(memory + size / kWord * kWord, &tenant.identity, size % kWord) == 0;
+inline bool stamped(Device& device, const Tenant& tenant) {
+  return words(tenant) == 0 ||
+         device.count_other(memory_of(tenant), words(tenant), tenant.identity, tenant.stream) == 0;
 }
 
 }  // namespace stweaver

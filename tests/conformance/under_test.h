@@ -37,12 +37,25 @@ class UnderTest {
   [[nodiscard]] virtual Bytes reserved() const = 0;
 };
 
+inline std::unique_ptr<Device> open_host(Bytes capacity) { return std::make_unique<HostDevice>(capacity); }
+inline std::unique_ptr<Device> open_first_cuda(Bytes /*capacity*/) { return open_cuda(0); }
+
+/// Whether this machine has a CUDA device, or something that is as good (nullcuda).
+inline bool has_cuda() {
+  try {
+    return open_cuda(0) != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// One allocator, and what it promises.
 struct Candidate {
   std::string name;                                         ///< letters only: part of the tests' names
   std::function<std::unique_ptr<UnderTest>(Device&)> make;  ///< a fresh one, on all of this device
   bool real_memory = false;  ///< it serves the device's memory; else numbers, and knows only its capacity
   Bytes keeps = 0;           ///< bytes reserved when nothing is in use and the cache is empty
+  std::function<std::unique_ptr<Device>(Bytes)> open = open_host;  ///< a device with so much memory, or more
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Candidate& candidate) {
@@ -71,15 +84,15 @@ inline Candidate simulated(std::string name, const std::string& settings) {
     return std::make_unique<CachingUnderTest>(
         std::make_unique<CachingUpstream>(parse_settings(settings), device.memory().total));
   };
-  return {.name = std::move(name), .make = make, .real_memory = false, .keeps = 0};
+  return {.name = std::move(name), .make = make};
 }
 
-inline Candidate on_host(std::string name, const std::string& settings) {
+inline Candidate on_memory(std::string name, const std::string& settings) {
   const auto make = [settings](Device& device) {
     return std::make_unique<CachingUnderTest>(
         std::make_unique<CachingUpstream>(parse_settings(settings), device));
   };
-  return {.name = std::move(name), .make = make, .real_memory = true, .keeps = 0};
+  return {.name = std::move(name), .make = make, .real_memory = true};
 }
 
 /// A plan of requests of many sizes on two streams, one beside the other: some of whatever is asked for is in
@@ -128,24 +141,38 @@ class PlannedUnderTest final : public UnderTest {
   std::atomic<int> requests_ = 0;
 };
 
-inline Candidate planned_on_host(std::string name, Bytes arena, bool free_form) {
+inline Candidate planned_on_memory(std::string name, Bytes arena, bool free_form) {
   const auto make = [arena, free_form](Device& device) {
     return std::make_unique<PlannedUnderTest>(device, some_plan(arena), free_form);
   };
   return {.name = std::move(name), .make = make, .real_memory = true, .keeps = arena};
 }
 
-/// Every allocator of the project.
-inline std::vector<Candidate> candidates() {
-  return {
+/// The same allocator on the memory of the first CUDA device.
+inline Candidate on_cuda(Candidate candidate) {
+  candidate.name = "Cuda" + candidate.name;
+  candidate.open = open_first_cuda;
+  return candidate;
+}
+
+/// Every allocator of the project, those of real memory on each kind of it.
+inline std::vector<Candidate> candidates(bool cuda) {
+  const std::vector<Candidate> on_real_memory = {
+      on_memory("Native", ""),
+      on_memory("Expandable", "expandable_segments:True"),
+      planned_on_memory("Planned", 32 * kMiB, false),
+      planned_on_memory("PlannedFreeForm", 32 * kMiB, true),
+      planned_on_memory("Recording", 0, true),
+  };
+  std::vector<Candidate> all = {
       simulated("SimulatedNative", ""),
       simulated("SimulatedExpandable", "expandable_segments:True"),
-      on_host("HostNative", ""),
-      on_host("HostExpandable", "expandable_segments:True"),
-      planned_on_host("HostPlanned", 32 * kMiB, false),
-      planned_on_host("HostPlannedFreeForm", 32 * kMiB, true),
-      planned_on_host("HostRecording", 0, true),
   };
+  for (const Candidate& candidate : on_real_memory) {
+    all.push_back(candidate);
+    if (cuda) all.push_back(on_cuda(candidate));
+  }
+  return all;
 }
 
 }  // namespace stweaver
