@@ -29,7 +29,7 @@ fuzz: setup ## only the fuzzers, FUZZ_SECONDS=30 each
 bench: build ## plan every example and print size, bound, peak, ratio, winner, seconds, memory
 	@. ./tools/environment.sh && python3 bench/plan.py
 
-torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 to 2.13 (fetched once, 100 MB; no GPU)
+torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 to 2.15 (fetched once, 130 MB; no GPU)
 	@. ./tools/environment.sh && python3 tools/torch_headers.py
 	@tools/torch_matrix.sh
 

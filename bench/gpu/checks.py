@@ -244,6 +244,7 @@ def cuda_graph(job: Job) -> None:
             return work()
 
     warm = cuda.Stream()
+    warm.wait_stream(cuda.current_stream())
     with cuda.stream(warm):
         work()
     cuda.synchronize()

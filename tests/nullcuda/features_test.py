@@ -1,0 +1,67 @@
+"""PyTorch's memory features under the CUDA wrapper: what bench/gpu/features.py tries on a GPU, in checking mode."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Run
+
+# Left to the GPU and to `make live`: this one needs Triton.
+NEEDS_TRITON = 'torch.compile("reduce-overhead")'
+# It uses memory wrongly on purpose, to prove that record_stream is needed: order_test.py has both sides of it.
+MISUSES_MEMORY = "record_stream"
+FEATURES = [
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "torch.accelerator.memory_allocated",
+    "reset_peak_memory_stats",
+    "memory_snapshot",
+    "_record_memory_history",
+    "_memory_viz",
+    "CUDA graphs",
+    "MemPool",
+    "DataParallel, threads",
+    "cudnn.benchmark",
+    "torch.profiler with memory",
+    "empty_cache",
+    "set_per_process_memory_fraction",
+    "out of memory, and on",
+    "off and on in a running job",
+    "record_stream of planned blocks",
+    "IPC between processes",
+    "NCCL collectives",
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(null_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Try all of them; "" for those that work, else what went wrong."""
+    out = tmp_path_factory.mktemp("features")
+    done = null_run(
+        ROOT / "bench" / "gpu" / "features.py",
+        *("--out", out, "--ways", "wrapper", "--seconds", "280", "--only", *FEATURES),
+        options=("--check", "--devices", "2"),
+    )
+    return read(out / "features.wrapper.jsonl", done)
+
+
+def read(path: Path, done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    assert path.is_file(), done.stdout + done.stderr
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {line["feature"]: line["error"] for line in lines}
+
+
+def test_every_feature_is_tried_here_or_said_to_be_left_out() -> None:
+    checks = (ROOT / "bench" / "gpu" / "checks.py").read_text()
+    listed = checks[checks.index("IN_ONE_PROCESS:") :]
+    for name in [*FEATURES, NEEDS_TRITON, MISUSES_MEMORY]:
+        assert f'"{name}":' in listed or f"'{name}':" in listed
+    assert listed.count('":') + listed.count("':") == len(FEATURES) + 2
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_feature_works_under_the_wrapper(feature: str, outcomes: dict[str, str]) -> None:
+    assert outcomes.get(feature, "not tried") == ""

@@ -1,0 +1,33 @@
+"""Errors of stream order, and that there are none: checking mode stops a process with one line and status 70."""
+
+import pytest
+from conftest import PROGRAMS, Run
+
+STOPPED = 70
+
+
+def test_a_block_that_another_stream_still_reads_is_not_handed_out_where_record_stream_says_so(null_run: Run) -> None:
+    done = null_run(PROGRAMS / "order.py", "told", options=("--check",))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
+
+
+def test_without_record_stream_the_process_is_stopped_with_one_line(null_run: Run) -> None:
+    done = null_run(PROGRAMS / "order.py", "untold", options=("--check",))
+    assert done.returncode == STOPPED
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("nullcuda: ")]
+    assert "nothing orders the two" in line
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("events", ["at_once", "random:7"])
+def test_random_streams_under_stweaver_are_always_in_order(null_run: Run, seed: int, events: str) -> None:
+    done = null_run(PROGRAMS / "random_streams.py", str(seed), options=("--check", "--events", events))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[1]) > 0
+
+
+def test_a_job_trains_under_stweaver_in_order_and_follows_a_plan(null_run: Run) -> None:
+    done = null_run(PROGRAMS / "train.py", "stweaver", "60", options=("--check", "--events", "random:3"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[1]) > 0

@@ -1,0 +1,48 @@
+"""Blocks made, read and freed on random streams, every use ordered: under STWeaver nothing may be found wrong.
+
+The argument is the seed. Steps are alike but for a few requests each, so that plans are made, followed and left.
+"""
+
+import random
+import sys
+
+import torch
+
+import stweaver
+
+stweaver.enable()
+steps_draw = random.Random(int(sys.argv[1]))
+streams = [torch.cuda.Stream() for _ in range(3)]
+parameter = torch.nn.Parameter(torch.ones(256, device="cuda"))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+
+
+def request(draw: random.Random, living: list[tuple[torch.Tensor, torch.cuda.Stream]]) -> None:
+    """Make a block on one stream, and let another read an older one."""
+    maker, reader = draw.sample(streams, 2)
+    with torch.cuda.stream(maker):
+        living.append((torch.ones(draw.choice((1000, 70_000, 900_000)), device="cuda"), maker))
+    block, home = draw.choice(living)
+    if home is not reader:
+        reader.wait_stream(home)
+        with torch.cuda.stream(reader):
+            block.sum()
+        if draw.random() < 0.5:
+            block.record_stream(reader)
+        else:
+            home.wait_stream(reader)
+    if len(living) > 12:
+        living.pop(draw.randrange(len(living)))
+
+
+for _step in range(25):
+    draw = random.Random(1)  # the same in every step, but for what follows
+    living: list[tuple[torch.Tensor, torch.cuda.Stream]] = []
+    for _ in range(40):
+        request(steps_draw if steps_draw.random() < 0.03 else draw, living)
+    living.clear()
+    for stream in streams:
+        torch.cuda.current_stream().wait_stream(stream)
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+print("hits", stweaver.stats().hits)
