@@ -1,0 +1,87 @@
+"""What a training loop that is not ours tells of its steps: one line of JSON at the end of each."""
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the workloads beside this folder
+
+STEPS = int(os.environ.get("LIVE_STEPS", "8"))
+OUT = os.environ.get("LIVE_OUT", "")  # "{rank}" in it stands for the rank
+
+cuda: Any = torch.cuda  # most of it has no types
+
+
+class StepLog:
+    """Writes a line for each step, to the file $LIVE_OUT or standard output.
+
+    It never waits for the device and never asks for its memory, so the job does what it does without it.
+    """
+
+    def __init__(self) -> None:
+        """Begin the first step."""
+        self.steps = 0
+        self.started = time.perf_counter()
+
+    def end(self) -> None:
+        """Note that a step has ended."""
+        self.steps += 1
+        now = time.perf_counter()
+        line = json.dumps(
+            {"step": self.steps, "seconds": round(now - self.started, 4), **memory(), **stweaver_figures()}
+        )
+        self.started = now
+        if not OUT:
+            print(line, flush=True)
+            return
+        path = Path(OUT.replace("{rank}", os.environ.get("RANK", "0")))
+        with path.open("a") as file:
+            file.write(line + "\n")
+
+
+def memory() -> dict[str, int]:
+    """Bytes asked for and taken from the driver, now and at most, and how often the driver was called."""
+    now: dict[str, int] = cuda.memory_stats()
+    return {
+        "requested": now["requested_bytes.all.current"],
+        "reserved": now["reserved_bytes.all.current"],
+        "peak_requested": now["requested_bytes.all.peak"],
+        "peak_reserved": now["reserved_bytes.all.peak"],
+        "driver_calls": now["num_device_alloc"] + now["num_device_free"],
+    }
+
+
+def stweaver_figures() -> dict[str, int]:
+    """Count the driver's calls for STWeaver's arena, and their nanoseconds; nothing where it does not run."""
+    stweaver: Any = sys.modules.get("stweaver")
+    if stweaver is None or not stweaver.is_enabled():
+        return {}
+    stats = stweaver.stats()
+    mapping = [device.mapping for device in stats.devices]
+    return {
+        "arena_calls": sum(calls.maps + calls.unmaps for calls in mapping),
+        "arena_waits": sum(calls.idle_waits for calls in mapping),
+        "arena_nanoseconds": sum(calls.nanoseconds for calls in mapping),
+        "hits": stats.hits,
+        "misses": stats.misses,
+    }
+
+
+def trainer_callback() -> Any:  # noqa: ANN401  # transformers may not be installed
+    """Make a callback that tells of the steps of transformers' Trainer and of what inherits from it."""
+    base: Any = importlib.import_module("transformers").TrainerCallback
+
+    class Reporter(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.log = StepLog()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:  # noqa: ANN401
+            self.log.end()
+
+    return Reporter()

@@ -1,0 +1,51 @@
+"""The training loops that are run: the programs of ../gpu/clients with their arguments."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CLIENTS = Path(__file__).resolve().parents[1] / "gpu" / "clients"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One rank of a training job."""
+
+    client: str  # a program of ../gpu/clients
+    arguments: tuple[str, ...] = ()
+    rank: int = 0
+    world: int = 1
+    steps: int = 8
+    seconds: int = 300  # the longest that one run may take
+
+    @property
+    def command(self) -> list[str]:
+        """The program and its arguments, without Python."""
+        return [str(CLIENTS / f"{self.client}.py"), *self.arguments]
+
+
+JOBS = {
+    "megatron": Job("megatron_gpt"),
+    "megatron_of_8": Job("megatron_gpt", world=8),
+    "megatron_recompute": Job("megatron_gpt", ("--recompute",)),
+    "megatron_moe": Job("megatron_gpt", ("--experts", "8")),
+    "megatron_pipeline": Job(
+        "megatron_gpt", ("--layers", "32", "--pipeline", "2", "--virtual", "2"), rank=1, world=2
+    ),
+    "deepspeed_zero2": Job("deepspeed_zero", ("--stage", "2")),
+    "deepspeed_zero3": Job("deepspeed_zero", ("--stage", "3")),
+    "deepspeed_zero3_of_8": Job("deepspeed_zero", ("--stage", "3"), world=8),
+    "fsdp2_of_2": Job("fsdp_llama", world=2),
+    "fsdp2_of_8": Job("fsdp_llama", world=8),
+    "fsdp2_of_64": Job("fsdp_llama", world=64),
+    "fsdp2_offload": Job("fsdp_llama", ("--wrapper", "offload"), steps=6),
+    "fsdp1_of_8": Job("fsdp_llama", ("--wrapper", "fsdp1"), world=8),
+    "trainer": Job("hf_trainer", steps=24),
+    "trl_sft": Job("trl_trainer", ("--method", "sft"), steps=12),
+    "trl_grpo": Job("trl_trainer", ("--method", "grpo")),
+    "compiled": Job("compiled_llama", steps=10),
+    "diffusers": Job("diffusers_unet", steps=12),
+    "mask_rcnn": Job("mask_rcnn", steps=12),
+    "graph_network": Job("graph_network", steps=16),
+    "lstm": Job("lstm", steps=12),
+    "fourier": Job("fourier", steps=12),
+}

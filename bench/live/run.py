@@ -1,0 +1,204 @@
+"""Run training loops of other libraries under each allocator and print what they reserve, as Markdown.
+
+    python3 bench/live/run.py                                   all jobs, on null CUDA: no GPU is needed
+    python3 bench/live/run.py fsdp2_of_8 trainer --allocators default,second
+    python3 bench/live/run.py --device                          on the GPU that is here, for comparison
+
+`default` and `expandable` are PyTorch's own; `first` is STWeaver without a plan, `second` the same command
+again, which finds the plan that the first run kept. live.json has every step of every run; compare.py sets
+two of them side by side. The jobs of many ranks are one rank of them; on real GPUs they need as many.
+
+What the training loops need on null CUDA is installed into build/live/venv first, once; on a GPU this Python
+must have it. $LIVE_NULL_CUDA is the command that starts null CUDA where it is not "python -m nullcuda".
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import environment
+from jobs import JOBS, Job
+
+import report
+
+ALLOCATORS = ("default", "expandable", "first", "second")
+STWEAVER = ("first", "second")
+ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+HOST_MEMORY = 12 << 30  # bytes: a wrong count on null CUDA may ask for anything
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the jobs run."""
+
+    python: str
+    out: Path
+    gpu: str  # that null CUDA pretends to be
+    device: bool  # a real one
+
+
+def main() -> None:
+    chosen = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that what runs now is ended, too
+    setting = Setting(python_of(chosen), chosen.out.resolve(), chosen.gpu, chosen.device)
+    here = gpus(setting) if setting.device else 0
+    jobs: dict[str, Any] = {}
+    document = {"gpu": "device" if setting.device else setting.gpu, "jobs": jobs}
+    for name in chosen.jobs or JOBS:
+        if setting.device and JOBS[name].world > here:
+            print(f"{name}: needs {JOBS[name].world} GPUs", file=sys.stderr)
+            continue
+        jobs[name] = run_job(name, chosen.allocators, setting)
+        (setting.out / "live.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(report.summary(document))
+
+
+def arguments() -> argparse.Namespace:
+    summary, _, details = __doc__.partition("\n")
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of: {', '.join(JOBS)}; default: all")
+    parser.add_argument("--allocators", type=allocators, default=ALLOCATORS, help="default: all four")
+    parser.add_argument("--out", type=Path, default=environment.ROOT / "build" / "live" / "runs")
+    parser.add_argument("--gpu", default="h200", help="what null CUDA pretends to be; default: %(default)s")
+    parser.add_argument("--device", action="store_true", help="run on the real GPU")
+    parser.add_argument("--python", help="of an environment that has the libraries already")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.jobs) - set(JOBS):
+        parser.error(f"no such job: {', '.join(sorted(unknown))}")
+    return chosen
+
+
+def python_of(chosen: argparse.Namespace) -> str:
+    """Say what runs the jobs: our own environment has no libraries of CUDA, so it is for null CUDA alone."""
+    return chosen.python or (sys.executable if chosen.device else str(environment.ensure()))
+
+
+def allocators(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(ALLOCATORS):
+        raise argparse.ArgumentTypeError(f"not an allocator: {', '.join(sorted(unknown))}")
+    return names
+
+
+def gpus(setting: Setting) -> int:
+    """Count them, in a process that ends."""
+    count = [setting.python, "-c", "import torch; print(torch.cuda.device_count())"]
+    return int(subprocess.run(count, check=True, capture_output=True, text=True).stdout)
+
+
+# ---- one job ----
+
+
+def run_job(name: str, wanted: list[str], setting: Setting) -> dict[str, object]:
+    """Run it under each of the allocators, one after the other."""
+    job, folder = JOBS[name], setting.out / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    runs = {}
+    for allocator in wanted:
+        runs[allocator] = run(job, allocator, folder, setting)
+        print(f"{name} {allocator}: {report.line(runs[allocator])}", file=sys.stderr, flush=True)
+    return {"job": asdict(job), "runs": runs}
+
+
+def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, object]:
+    """Run it once: what each step reserved, and what it cost."""
+    log, steps = folder / f"{allocator}.log", folder / f"{allocator}-{job.rank}.jsonl"
+    inherited = {name: value for name, value in os.environ.items() if name not in ALLOCATOR_SETTINGS}
+    variables = inherited | {
+        "PYTHONPATH": os.pathsep.join(str(environment.ROOT / part) for part in ("python", "nullcuda/python")),
+        "LIVE_STEPS": str(job.steps),
+        "LIVE_OUT": str(folder / f"{allocator}-{{rank}}.jsonl"),
+        "HF_HUB_OFFLINE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+    }
+    if allocator == "expandable":
+        variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    began = time.monotonic()
+    failure = execute(command(job, allocator, folder, setting), variables, log, job.seconds, setting)
+    done = report.read(steps)
+    if not failure and len(done) != job.steps:
+        failure = f"{len(done)} of {job.steps} steps: {report.last_line(log, report.FAILURE)}"
+    if not failure and allocator in STWEAVER and "hits" not in done[-1]:
+        failure = report.last_line(log, "stweaver")  # why it was not enabled
+    return report.figures(done) | {
+        "wall_seconds": round(time.monotonic() - began, 1),
+        "error": failure,
+    }
+
+
+def command(job: Job, allocator: str, folder: Path, setting: Setting) -> list[str]:
+    """Say how the job starts under the allocator."""
+    start = [setting.python]
+    if setting.device and job.world > 1:
+        start += ["-m", "torch.distributed.run", "--nproc-per-node", str(job.world)]
+    start += job.command
+    if allocator in STWEAVER:
+        start = [
+            *(setting.python, "-m", "stweaver", "run"),
+            *("--plans", str(folder / "plans")),
+            "--",
+            *start,
+        ]
+    return start if setting.device else [*null_cuda(job, setting), *start]
+
+
+def null_cuda(job: Job, setting: Setting) -> list[str]:
+    """Give what stands before a command that is to run on null CUDA. Nothing else here knows of it."""
+    started = os.environ.get("LIVE_NULL_CUDA", f"{shlex.quote(setting.python)} -m nullcuda")
+    options = ["--gpu", setting.gpu, "--values"]
+    if job.world > 1:
+        options += ["--devices", str(min(job.world, 8)), "--rank", str(job.rank), "--world", str(job.world)]
+    return [*shlex.split(started), "run", *options, "--"]
+
+
+def execute(start: list[str], variables: dict[str, str], log: Path, seconds: float, setting: Setting) -> str:
+    """Run a command with its limits; "" when it went well, else what happened."""
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            start,
+            cwd=log.parent,
+            env=variables,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that a time limit ends what it started, too
+            preexec_fn=None if setting.device else limit_memory,
+        )
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            end(process)
+    if code == 0:
+        return ""
+    what = f"not done after {seconds:.0f} s" if code is None else f"exit {code}"
+    return f"{what}: {report.last_line(log, report.FAILURE)}"
+
+
+def limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (HOST_MEMORY, HOST_MEMORY))
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End whatever the process left running."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+if __name__ == "__main__":
+    main()
