@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
 readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint
-              release_tests asan_tests tsan_tests python_tests asan_command fuzz)
+              release_tests asan_tests tsan_tests python_tests asan_command null_cuda null_tests fuzz)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
@@ -37,6 +37,37 @@ tsan_tests() {
   return "$status"
 }
 python_tests() { pytest tests/python --junitxml "$results/python_tests.xml"; }
+# The oldest and the newest PyTorch whose adapters are built, as builds for CUDA; side by side, each on one core.
+readonly cuda_torch=(2.8.0 2.15.0)
+null_cuda() { side_by_side tools/cuda_torch.sh; }
+null_tests() { side_by_side null_tests_of; }
+# What is of C++ alone runs once: the devices and every allocator on memory that null CUDA checks. Left out are tests
+# that keep a GPU busy for real, with gigabytes that would be the host's here.
+null_tests_of() {
+  local python=build/cuda-torch/$1/bin/python status=0
+  export NULLCUDA_CACHE=$PWD/build/nullcuda NULLCUDA_PYTHON=$PWD/$python
+  pytest tests/nullcuda nullcuda/tests --junitxml "$results/null_tests.$1.xml" || status=1
+  [ "$1" = "${cuda_torch[0]}" ] || return "$status"
+  local long='*.AnEventBehindLongWork*:*.AStreamThatWaitsSeesTheWork*:*.CountsMoreWordsThan32Bits*'
+  local libraries
+  libraries=$(PYTHONPATH=nullcuda/python "$python" -m nullcuda build) || return 1
+  for layer in device conformance; do
+    LD_LIBRARY_PATH=$libraries NULLCUDA_CHECK=1 NULLCUDA_KERNELS=$PWD/build/release/tests/libstweaver_host_kernels.so \
+      "build/release/tests/${layer}_test" --gtest_brief=1 "--gtest_filter=*Cuda*:*cuda*:*PlantedErrors*:-$long" \
+      "--gtest_output=xml:$results/null_tests.$layer.xml" || status=1
+  done
+  return "$status"
+}
+# Runs a command with each of those releases of PyTorch as its argument, all at once.
+side_by_side() {
+  local release process status=0 processes=()
+  for release in "${cuda_torch[@]}"; do
+    "$1" "$release" &
+    processes+=($!)
+  done
+  for process in "${processes[@]}"; do wait "$process" || status=1; done
+  return "$status"
+}
 # Every bad input once more, under the sanitizers.
 asan_command() {
   STWEAVER_COMMAND=build/asan/stweaver pytest tests/python -k refuses --junitxml "$results/asan_command.xml"
@@ -48,7 +79,8 @@ format() { sources | xargs -0 clang-format --dry-run -Werror; }
 # adapters and bench/gpu need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles the former.
 tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
-    sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
+    sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
+      -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
     xargs -0 -P "$jobs" -n 1 tools/tidy.sh
 }
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
@@ -61,7 +93,7 @@ run_ctest() {
   ctest --preset "$preset" --rerun-failed
   return 1
 }
-sources() { find src torch tests bench '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
+sources() { find src torch tests bench nullcuda '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit files, one or one for each
 # part of it, say, else one.

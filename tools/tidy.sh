@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=build/tidy/stamps/${1//\//-}
-state=$(find src tests torch -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy tests/.clang-tidy "$1" | sha256sum)
+state=$(find src tests torch nullcuda -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy tests/.clang-tidy nullcuda/tests/model/.clang-tidy "$1" | sha256sum)
 [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && exit
 clang-tidy --quiet -p build/tidy "$1"
 mkdir -p build/tidy/stamps

@@ -1,11 +1,10 @@
 // What all files of this folder need: CUDA's own headers, and how a function of CUDA begins and ends.
 #pragma once
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include <bit>
 #include <cstdint>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include "model/machine.h"
 
@@ -22,18 +21,27 @@ inline cudaError_t ended(int error) {
   if (error != 0) last_error() = static_cast<cudaError_t>(error);
   return static_cast<cudaError_t>(error);
 }
-inline CUresult driver(int error) { return static_cast<CUresult>(error); }
+inline CUresult driver(int error) {
+  return static_cast<CUresult>(error);
+}
 
 /// The same numbers mean the same in cudaError_t and CUresult, where both have them.
 inline int error_of(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kOk: return 0;
-    case Outcome::kOutOfMemory: return CUDA_ERROR_OUT_OF_MEMORY;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case Outcome::kOk:
+      return 0;
+    case Outcome::kOutOfMemory:
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    case Outcome::kUnsupported:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
-inline std::uint64_t address_of(const void* pointer) { return std::bit_cast<std::uint64_t>(pointer); }
+inline std::uint64_t address_of(const void* pointer) {
+  return std::bit_cast<std::uint64_t>(pointer);
+}
 template <typename Pointer>
 Pointer as_pointer(std::uint64_t address) {
   return std::bit_cast<Pointer>(address);
@@ -44,7 +52,9 @@ inline StreamId id_of(cudaStream_t stream) {
 }
 
 /// Whether a device number is one of this machine's.
-inline bool is_device_number(int number) { return number >= 0 && number < machine().settings.devices; }
+inline bool is_device_number(int number) {
+  return number >= 0 && number < machine().settings.devices;
+}
 
 /// Gives a thread that calls the run time the primary context of its device, unless it has a context.
 void enter_primary_context();
@@ -52,14 +62,15 @@ void enter_primary_context();
 /// Whether memory at the host's address was made or registered by the program for the device to see.
 bool is_pinned(const void* address);
 
-/// What the program may ask of the device, by the numbers of cudaDeviceAttr and CUdevice_attribute, which agree.
+/// What the program may ask of the device, by the numbers of cudaDeviceAttr and CUdevice_attribute, which
+/// agree.
 int attribute(int number, int device);
 
 }  // namespace nullcuda
 
 /// Counts the call; where it must fail, ends the function with that error.
-#define NULLCUDA_RUNTIME_CALL()                                                   \
-  nullcuda::enter_primary_context();                                              \
+#define NULLCUDA_RUNTIME_CALL()      \
+  nullcuda::enter_primary_context(); \
   if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::ended(injected)
-#define NULLCUDA_DRIVER_CALL()                                                    \
+#define NULLCUDA_DRIVER_CALL() \
   if (const int injected = NULLCUDA_CALLED(); injected != 0) return nullcuda::driver(injected)

@@ -44,9 +44,9 @@ NULLCUDA_API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, in
   return cudaSuccess;
 }
 
-NULLCUDA_API cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                                           std::size_t width, std::size_t height, cudaMemcpyKind,
-                                           cudaStream_t stream) {
+NULLCUDA_API cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                                           std::size_t from_pitch, std::size_t width, std::size_t height,
+                                           cudaMemcpyKind, cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
   copy_rows("cudaMemcpy2DAsync", id_of(stream), to, to_pitch, from, from_pitch, width, height);
   return cudaSuccess;
@@ -98,7 +98,8 @@ NULLCUDA_API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::s
   return CUDA_SUCCESS;
 }
 
-NULLCUDA_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, std::size_t count, CUstream stream) {
+NULLCUDA_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, std::size_t count,
+                                      CUstream stream) {
   NULLCUDA_DRIVER_CALL();
   fill("cuMemsetD8Async", id_of(stream), as_pointer<void*>(at), value, count);
   return CUDA_SUCCESS;
@@ -112,8 +113,8 @@ NULLCUDA_API CUresult cuMemsetD8(CUdeviceptr at, unsigned char value, std::size_
 
 NULLCUDA_API CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, std::size_t count, CUstream stream) {
   NULLCUDA_DRIVER_CALL();
-  fill("cuMemsetD32Async", id_of(stream), as_pointer<void*>(at), static_cast<int>(value), count * sizeof value,
-       sizeof value);
+  fill("cuMemsetD32Async", id_of(stream), as_pointer<void*>(at), static_cast<int>(value),
+       count * sizeof value, sizeof value);
   return CUDA_SUCCESS;
 }
 

@@ -1,9 +1,9 @@
-// cuDNN's graphs: descriptors that remember what was set, one engine for each graph, and the workspace it would ask.
-
-#include <cudnn.h>
+// cuDNN's graphs: descriptors that remember what was set, one engine for each graph, and the workspace it
+// would ask.
 
 #include <algorithm>
 #include <cstring>
+#include <cudnn.h>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,22 +23,28 @@ struct Value {
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   std::map<cudnnBackendAttributeName_t, Value> values;
-  const Descriptor* graph = nullptr;  ///< the operation graph that an engine, a configuration or a plan is for
+  const Descriptor* graph =
+      nullptr;  ///< the operation graph that an engine, a configuration or a plan is for
 };
 
-Descriptor* of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
+Descriptor* of(cudnnBackendDescriptor_t descriptor) {
+  return static_cast<Descriptor*>(descriptor);
+}
 
 std::size_t width(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:
-    case CUDNN_TYPE_CHAR: return 1;
+    case CUDNN_TYPE_CHAR:
+      return 1;
     case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_INT64:
     case CUDNN_TYPE_DOUBLE:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-    case CUDNN_TYPE_FRACTION: return 8;
-    default: return 4;
+    case CUDNN_TYPE_FRACTION:
+      return 8;
+    default:
+      return 4;
   }
 }
 
@@ -72,9 +78,10 @@ std::vector<std::int64_t> dimensions(const Descriptor* operation, cudnnBackendAt
   return found;
 }
 
-// Attention, as one operation or as the products it is made of: the forward pass has two, the backward pass five.
-// PyTorch's frontend adds what it needs itself; the plan's own part was fitted on an H200 (cuDNN 9.19): 256 bytes,
-// and for the backward pass of grouped queries a float for each query head, position and element of keys.
+// Attention, as one operation or as the products it is made of: the forward pass has two, the backward pass
+// five. PyTorch's frontend adds what it needs itself; the plan's own part was fitted on an H200 (cuDNN 9.19):
+// 256 bytes, and for the backward pass of grouped queries a float for each query head, position and element
+// of keys.
 constexpr std::int64_t kAttention = 256;
 // The numbers of CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR and ..._BWD_..., which older headers lack.
 constexpr int kAttentionForward = 41;
@@ -103,17 +110,23 @@ cudnnStatus_t set(Descriptor* descriptor, cudnnBackendAttributeName_t name, cudn
                   std::int64_t count, const void* values) {
   constexpr std::int64_t kMost = 1 << 20;
   if (descriptor == nullptr || count < 0 || count > kMost) return CUDNN_STATUS_BAD_PARAM;
-  Value value{.type = type, .count = count, .bytes = std::vector<char>(width(type) * static_cast<std::size_t>(count))};
+  Value value{.type = type,
+              .count = count,
+              .bytes = std::vector<char>(width(type) * static_cast<std::size_t>(count))};
   if (values != nullptr) std::memcpy(value.bytes.data(), values, value.bytes.size());
   descriptor->values[name] = std::move(value);
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH:
-    case CUDNN_ATTR_ENGINE_OPERATION_GRAPH: descriptor->graph = descriptor_in(descriptor, name); break;
+    case CUDNN_ATTR_ENGINE_OPERATION_GRAPH:
+      descriptor->graph = descriptor_in(descriptor, name);
+      break;
     case CUDNN_ATTR_ENGINECFG_ENGINE:
     case CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG:
-      if (const Descriptor* inner = descriptor_in(descriptor, name); inner != nullptr) descriptor->graph = inner->graph;
+      if (const Descriptor* inner = descriptor_in(descriptor, name); inner != nullptr)
+        descriptor->graph = inner->graph;
       break;
-    default: break;
+    default:
+      break;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -133,11 +146,13 @@ void give_graph(const Descriptor* from, std::int64_t wanted, std::int64_t* count
   if (answer != nullptr) answer->graph = from->graph;
 }
 
-cudnnStatus_t get(const Descriptor* descriptor, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                  std::int64_t wanted, std::int64_t* count, void* values) {
+cudnnStatus_t get(const Descriptor* descriptor, cudnnBackendAttributeName_t name,
+                  cudnnBackendAttributeType_t type, std::int64_t wanted, std::int64_t* count, void* values) {
   if (count != nullptr) *count = 0;
   switch (name) {
-    case CUDNN_ATTR_ENGINEHEUR_RESULTS: give_graph(descriptor, wanted, count, values); return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS:
+      give_graph(descriptor, wanted, count, values);
+      return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINECFG_ENGINE:
       if (descriptor->type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) {
         give_graph(descriptor, wanted, count, values);
@@ -153,7 +168,8 @@ cudnnStatus_t get(const Descriptor* descriptor, cudnnBackendAttributeName_t name
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       give(std::int64_t{0}, wanted, count, values);
       return CUDNN_STATUS_SUCCESS;
-    default: break;
+    default:
+      break;
   }
   if (const Value* value = find(descriptor, name); value != nullptr) {
     if (count != nullptr) *count = value->count;
@@ -171,8 +187,12 @@ cudnnStatus_t get(const Descriptor* descriptor, cudnnBackendAttributeName_t name
 
 using namespace nullcuda;  // NOLINT(google-build-using-namespace)
 
-NULLCUDA_API std::size_t cudnnGetVersion() { return CUDNN_VERSION; }
-NULLCUDA_API std::size_t cudnnGetCudartVersion() { return CUDART_VERSION; }
+NULLCUDA_API std::size_t cudnnGetVersion() {
+  return CUDNN_VERSION;
+}
+NULLCUDA_API std::size_t cudnnGetCudartVersion() {
+  return CUDART_VERSION;
+}
 
 NULLCUDA_API cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
   *value = type == MAJOR_VERSION ? CUDNN_MAJOR : type == MINOR_VERSION ? CUDNN_MINOR : CUDNN_PATCHLEVEL;
@@ -194,10 +214,15 @@ NULLCUDA_API cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorTy
 }
 
 // Descriptors are never freed: an engine goes on pointing to a graph that its owner has destroyed.
-NULLCUDA_API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
-NULLCUDA_API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
+NULLCUDA_API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+NULLCUDA_API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
 
-NULLCUDA_API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) {
+NULLCUDA_API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t,
+                                               cudnnBackendDescriptor_t) {
   return NULLCUDA_CALLED() == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 

@@ -1,10 +1,9 @@
 // cuDNN's recurrent networks: where the weights of each layer lie, and the sizes that PyTorch asks for.
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <cudnn.h>
 
 #include "api/abi.h"
 
@@ -31,17 +30,28 @@ struct Sequences {
   std::int64_t length, batch, vector;
 };
 
-Tensor* of(cudnnTensorDescriptor_t descriptor) { return std::bit_cast<Tensor*>(descriptor); }
-Tensor* of(cudnnFilterDescriptor_t descriptor) { return std::bit_cast<Tensor*>(descriptor); }
-Network* of(cudnnRNNDescriptor_t descriptor) { return std::bit_cast<Network*>(descriptor); }
-Sequences* of(cudnnRNNDataDescriptor_t descriptor) { return std::bit_cast<Sequences*>(descriptor); }
+Tensor* of(cudnnTensorDescriptor_t descriptor) {
+  return std::bit_cast<Tensor*>(descriptor);
+}
+Tensor* of(cudnnFilterDescriptor_t descriptor) {
+  return std::bit_cast<Tensor*>(descriptor);
+}
+Network* of(cudnnRNNDescriptor_t descriptor) {
+  return std::bit_cast<Network*>(descriptor);
+}
+Sequences* of(cudnnRNNDataDescriptor_t descriptor) {
+  return std::bit_cast<Sequences*>(descriptor);
+}
 
 std::int64_t width(cudnnDataType_t type) {
   switch (type) {
-    case CUDNN_DATA_DOUBLE: return 8;
+    case CUDNN_DATA_DOUBLE:
+      return 8;
     case CUDNN_DATA_HALF:
-    case CUDNN_DATA_BFLOAT16: return 2;
-    default: return 4;
+    case CUDNN_DATA_BFLOAT16:
+      return 2;
+    default:
+      return 4;
   }
 }
 
@@ -68,12 +78,12 @@ std::int64_t matrices(const Network& network, std::int64_t pseudo_layer) {
   return elements;
 }
 
-std::int64_t pseudo_layers(const Network& network) { return network.layers * network.directions; }
+std::int64_t pseudo_layers(const Network& network) {
+  return network.layers * network.directions;
+}
 
 std::int64_t biases(const Network& network) {
-  const int vectors = network.bias == CUDNN_RNN_NO_BIAS       ? 0
-                      : network.bias == CUDNN_RNN_DOUBLE_BIAS ? 2
-                                                              : 1;
+  const int vectors = network.bias == CUDNN_RNN_NO_BIAS ? 0 : network.bias == CUDNN_RNN_DOUBLE_BIAS ? 2 : 1;
   return vectors * gates(network) * network.hidden;
 }
 
@@ -109,8 +119,9 @@ NULLCUDA_API cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t 
   return CUDNN_STATUS_SUCCESS;
 }
 
-NULLCUDA_API cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type,
-                                                      int rank, const int sizes[], const int strides[]) {
+NULLCUDA_API cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
+                                                      cudnnDataType_t type, int rank, const int sizes[],
+                                                      const int strides[]) {
   Tensor& tensor = *of(descriptor);
   if (rank < 0 || rank > CUDNN_DIM_MAX) return CUDNN_STATUS_BAD_PARAM;
   tensor.type = type;
@@ -121,7 +132,8 @@ NULLCUDA_API cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t de
 }
 
 NULLCUDA_API cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t descriptor, int wanted,
-                                                      cudnnDataType_t* type, int* rank, int sizes[], int strides[]) {
+                                                      cudnnDataType_t* type, int* rank, int sizes[],
+                                                      int strides[]) {
   const Tensor& tensor = *of(descriptor);
   if (type != nullptr) *type = tensor.type;
   if (rank != nullptr) *rank = tensor.rank;
@@ -141,8 +153,9 @@ NULLCUDA_API cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t 
   return CUDNN_STATUS_SUCCESS;
 }
 
-NULLCUDA_API cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type,
-                                                      cudnnTensorFormat_t, int rank, const int sizes[]) {
+NULLCUDA_API cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,
+                                                      cudnnDataType_t type, cudnnTensorFormat_t, int rank,
+                                                      const int sizes[]) {
   Tensor& tensor = *of(descriptor);
   if (rank < 0 || rank > CUDNN_DIM_MAX) return CUDNN_STATUS_BAD_PARAM;
   tensor.type = type;
@@ -152,8 +165,8 @@ NULLCUDA_API cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t de
 }
 
 NULLCUDA_API cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descriptor, int wanted,
-                                                      cudnnDataType_t* type, cudnnTensorFormat_t* format, int* rank,
-                                                      int sizes[]) {
+                                                      cudnnDataType_t* type, cudnnTensorFormat_t* format,
+                                                      int* rank, int sizes[]) {
   const Tensor& tensor = *of(descriptor);
   if (type != nullptr) *type = tensor.type;
   if (format != nullptr) *format = CUDNN_TENSOR_NCHW;
@@ -178,8 +191,9 @@ NULLCUDA_API cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descrip
                                                     cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
                                                     cudnnDirectionMode_t direction, cudnnRNNInputMode_t,
                                                     cudnnDataType_t type, cudnnDataType_t, cudnnMathType_t,
-                                                    std::int32_t input, std::int32_t hidden, std::int32_t projection,
-                                                    std::int32_t layers, cudnnDropoutDescriptor_t, std::uint32_t) {
+                                                    std::int32_t input, std::int32_t hidden,
+                                                    std::int32_t projection, std::int32_t layers,
+                                                    cudnnDropoutDescriptor_t, std::uint32_t) {
   *of(descriptor) = {.mode = mode,
                      .bias = bias,
                      .directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
@@ -201,9 +215,9 @@ NULLCUDA_API cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_
   return CUDNN_STATUS_SUCCESS;
 }
 
-NULLCUDA_API cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cudnnDataType_t type,
-                                                     cudnnRNNDataLayout_t, int length, int batch, int vector,
-                                                     const int[], void*) {
+NULLCUDA_API cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
+                                                     cudnnDataType_t type, cudnnRNNDataLayout_t, int length,
+                                                     int batch, int vector, const int[], void*) {
   *of(descriptor) = {.type = type, .length = length, .batch = batch, .vector = vector};
   return CUDNN_STATUS_SUCCESS;
 }
@@ -212,7 +226,8 @@ NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDes
                                                       std::size_t* size) {
   const Network& network = *of(descriptor);
   const std::int64_t layers = pseudo_layers(network);
-  *size = static_cast<std::size_t>((all_matrices(network, layers) + layers * biases(network)) * width(network.type));
+  *size = static_cast<std::size_t>((all_matrices(network, layers) + layers * biases(network)) *
+                                   width(network.type));
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -245,7 +260,8 @@ NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-// What the standard algorithm keeps for the backward pass: the gates, states and outputs of each layer and position.
+// What the standard algorithm keeps for the backward pass: the gates, states and outputs of each layer and
+// position.
 NULLCUDA_API cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
                                                      cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t data,
                                                      std::size_t* workspace, std::size_t* reserve) {

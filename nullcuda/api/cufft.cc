@@ -9,12 +9,16 @@ namespace {
 
 std::size_t element(cudaDataType type) {
   switch (type) {
-    case CUDA_C_64F: return 16;
+    case CUDA_C_64F:
+      return 16;
     case CUDA_C_32F:
-    case CUDA_R_64F: return 8;
+    case CUDA_R_64F:
+      return 8;
     case CUDA_C_16F:
-    case CUDA_R_32F: return 4;
-    default: return 2;
+    case CUDA_R_32F:
+      return 4;
+    default:
+      return 2;
   }
 }
 
@@ -30,9 +34,10 @@ NULLCUDA_API cufftResult cufftCreate(cufftHandle* plan) {
 }
 
 // A transform works in as many bytes as its input has.
-NULLCUDA_API cufftResult cufftXtMakePlanMany(cufftHandle, int rank, long long* sizes, long long*, long long, long long,
-                                             cudaDataType, long long*, long long, long long, cudaDataType,
-                                             long long batch, std::size_t* workspace, cudaDataType type) {
+NULLCUDA_API cufftResult cufftXtMakePlanMany(cufftHandle, int rank, long long* sizes, long long*, long long,
+                                             long long, cudaDataType, long long*, long long, long long,
+                                             cudaDataType, long long batch, std::size_t* workspace,
+                                             cudaDataType type) {
   std::size_t elements = static_cast<std::size_t>(batch);
   for (int place = 0; place < rank; ++place) elements *= static_cast<std::size_t>(sizes[place]);
   *workspace = elements * element(type);

@@ -1,7 +1,7 @@
 // Devices, their properties, and contexts.
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 
@@ -10,23 +10,30 @@
 namespace nullcuda {
 namespace {
 
-const Gpu& gpu() { return *machine().settings.gpu; }
+const Gpu& gpu() {
+  return *machine().settings.gpu;
+}
 
 constexpr int kBusOfFirst = 0x10;
 
-void name_bus(char* text, int size, int device) { std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", kBusOfFirst + device); }
+void name_bus(char* text, int size, int device) {
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", kBusOfFirst + device);
+}
 
 /// A context is the device that it is for.
 struct Context {
   int device = 0;
 };
 
-CUcontext handle_of(Context& context) { return std::bit_cast<CUcontext>(&context); }
+CUcontext handle_of(Context& context) {
+  return std::bit_cast<CUcontext>(&context);
+}
 
 CUcontext primary_context(int device) {
   static auto* const kContexts = [] {
     auto* contexts = new std::array<Context, kMostDevices>;
-    for (int number = 0; number < kMostDevices; ++number) (*contexts)[static_cast<std::size_t>(number)].device = number;
+    for (int number = 0; number < kMostDevices; ++number)
+      (*contexts)[static_cast<std::size_t>(number)].device = number;
     return contexts;
   }();
   return handle_of((*kContexts)[static_cast<std::size_t>(device)]);
@@ -93,14 +100,16 @@ void describe(cudaDeviceProp& properties, int device) {
   properties.persistingL2CacheMaxSize = g.l2_cache * 5 / 8;
   properties.accessPolicyMaxWindowSize = 134217728;
   properties.canMapHostMemory = properties.concurrentKernels = properties.unifiedAddressing = 1;
-  properties.streamPrioritiesSupported = properties.globalL1CacheSupported = properties.localL1CacheSupported = 1;
+  properties.streamPrioritiesSupported = properties.globalL1CacheSupported =
+      properties.localL1CacheSupported = 1;
   properties.managedMemory = properties.concurrentManagedAccess = properties.computePreemptionSupported = 1;
   properties.canUseHostPointerForRegisteredMem = properties.cooperativeLaunch = 1;
   properties.hostRegisterSupported = properties.memoryPoolsSupported = properties.gpuDirectRDMASupported = 1;
   properties.gpuDirectRDMAFlushWritesOptions = 1;
   properties.gpuDirectRDMAWritesOrdering = 100;
-  properties.memoryPoolSupportedHandleTypes = static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) |
-                                              (g.fabric ? static_cast<unsigned>(CU_MEM_HANDLE_TYPE_FABRIC) : 0U);
+  properties.memoryPoolSupportedHandleTypes =
+      static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) |
+      (g.fabric ? static_cast<unsigned>(CU_MEM_HANDLE_TYPE_FABRIC) : 0U);
   properties.ipcEventSupported = properties.unifiedFunctionPointers = 1;
   properties.clusterLaunch = static_cast<int>(g.major >= 9);
   properties.timelineSemaphoreInteropSupported = 1;
@@ -121,19 +130,30 @@ int attribute(int number, int device) {
   switch (number) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return 1024;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+      return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      return 64;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+      return 2147483647;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return 65535;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return 49152;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return 65536;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+      return 65535;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      return 49152;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      return 2147483647;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: return 65536;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return g.clock;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: return 512;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      return g.clock;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+      return 512;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -148,23 +168,40 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return 1;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return g.multiprocessors;
-    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED: return static_cast<int>(g.ecc);
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return kBusOfFirst + device;
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return g.memory_clock;
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return g.memory_bus;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return g.l2_cache;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return g.threads;
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return g.copy_engines;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return g.major;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return g.minor;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return g.shared_memory;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return g.shared_memory_optin;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return g.blocks;
-    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return 1024;
-    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: return static_cast<int>(g.fabric);
-    default: return 0;  // multicast and what else a machine without peers lacks
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return g.multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
+      return static_cast<int>(g.ecc);
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      return kBusOfFirst + device;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return g.memory_clock;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return g.memory_bus;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return g.l2_cache;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return g.threads;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+      return g.copy_engines;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return g.major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return g.minor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return g.shared_memory;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return g.shared_memory_optin;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return g.blocks;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      return 1024;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+      return static_cast<int>(g.fabric);
+    default:
+      return 0;  // multicast and what else a machine without peers lacks
   }
 }
 

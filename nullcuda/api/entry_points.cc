@@ -19,11 +19,12 @@ void* own_library() {
   return kLibrary;
 }
 
-/// The newest form of a function that these headers have: cuMemAlloc is cuMemAlloc_v2 since CUDA 3.2. The one whose
-/// forms programs of these releases tell apart by version is named here.
+/// The newest form of a function that these headers have: cuMemAlloc is cuMemAlloc_v2 since CUDA 3.2. The one
+/// whose forms programs of these releases tell apart by version is named here.
 void* find(const std::string& name, int version) {
   constexpr int kEdges = 12030;
-  if (name == "cuStreamGetCaptureInfo" && version < kEdges) return dlsym(own_library(), "cuStreamGetCaptureInfo_v2");
+  if (name == "cuStreamGetCaptureInfo" && version < kEdges)
+    return dlsym(own_library(), "cuStreamGetCaptureInfo_v2");
   for (const char* suffix : {"_v4", "_v3", "_v2", ""})
     if (void* function = dlsym(own_library(), (name + suffix).c_str()); function != nullptr) return function;
   return nullptr;

@@ -15,7 +15,8 @@ struct Words {
   const char* text;
 };
 
-// CUDA's reference manual, cudaError and CUresult: those that null CUDA, or a rule of NULLCUDA_FAIL, is likely to give.
+// CUDA's reference manual, cudaError and CUresult: those that null CUDA, or a rule of NULLCUDA_FAIL, is
+// likely to give.
 constexpr std::array kWords = {
     Words{0, "cudaSuccess", "CUDA_SUCCESS", "no error"},
     Words{1, "cudaErrorInvalidValue", "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
@@ -27,7 +28,8 @@ constexpr std::array kWords = {
     Words{100, "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     Words{101, "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     Words{201, "cudaErrorDeviceUninitialized", "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    Words{214, "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    Words{214, "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE",
+          "uncorrectable ECC error encountered"},
     Words{400, "cudaErrorInvalidResourceHandle", "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     Words{401, "cudaErrorIllegalState", "CUDA_ERROR_ILLEGAL_STATE",
           "the operation cannot be performed in the present state"},
@@ -67,10 +69,18 @@ cudaError_t& last_error() {
 
 using nullcuda::words;
 
-NULLCUDA_API cudaError_t cudaGetLastError() { return std::exchange(nullcuda::last_error(), cudaSuccess); }
-NULLCUDA_API cudaError_t cudaPeekAtLastError() { return nullcuda::last_error(); }
-NULLCUDA_API const char* cudaGetErrorString(cudaError_t error) { return words(error).text; }
-NULLCUDA_API const char* cudaGetErrorName(cudaError_t error) { return words(error).runtime; }
+NULLCUDA_API cudaError_t cudaGetLastError() {
+  return std::exchange(nullcuda::last_error(), cudaSuccess);
+}
+NULLCUDA_API cudaError_t cudaPeekAtLastError() {
+  return nullcuda::last_error();
+}
+NULLCUDA_API const char* cudaGetErrorString(cudaError_t error) {
+  return words(error).text;
+}
+NULLCUDA_API const char* cudaGetErrorName(cudaError_t error) {
+  return words(error).runtime;
+}
 
 NULLCUDA_API CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = words(error).text;

@@ -73,15 +73,16 @@ NULLCUDA_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCa
 
 NULLCUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   NULLCUDA_RUNTIME_CALL();
-  *mode = static_cast<cudaStreamCaptureMode>(machine().streams.exchange_mode(static_cast<CaptureMode>(*mode)));
+  *mode =
+      static_cast<cudaStreamCaptureMode>(machine().streams.exchange_mode(static_cast<CaptureMode>(*mode)));
   return cudaSuccess;
 }
 
 #if CUDART_VERSION >= 13000
 NULLCUDA_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* state,
                                                   unsigned long long* id, cudaGraph_t* graph,
-                                                  const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
-                                                  std::size_t* count) {
+                                                  const cudaGraphNode_t** nodes,
+                                                  const cudaGraphEdgeData** edges, std::size_t* count) {
   NULLCUDA_RUNTIME_CALL();
   if (edges != nullptr) *edges = nullptr;
 #else
@@ -164,7 +165,8 @@ NULLCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
 // CUDA 12.3 added edges to what is told; older callers ask for _v2.
 #undef cuStreamGetCaptureInfo
 NULLCUDA_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* state, cuuint64_t* id,
-                                                CUgraph* graph, const CUgraphNode** nodes, std::size_t* count) {
+                                                CUgraph* graph, const CUgraphNode** nodes,
+                                                std::size_t* count) {
   NULLCUDA_DRIVER_CALL();
   unsigned long long number = 0;
   inform(stream, state, &number, graph, nodes, count);

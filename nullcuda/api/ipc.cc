@@ -1,4 +1,5 @@
-// Memory and events of other processes. In checking mode the memory is the other's own; else only its size is.
+// Memory and events of other processes. In checking mode the memory is the other's own; else only its size
+// is.
 
 #include <cstring>
 #include <fcntl.h>
@@ -15,6 +16,7 @@ struct Handle {
   std::int64_t process;
   std::int64_t file;  ///< a descriptor of that process; -1: the memory has no bytes
   std::uint64_t size;
+  std::uint64_t offset;  ///< of the allocation in it
 };
 static_assert(sizeof(Handle) <= CUDA_IPC_HANDLE_SIZE);
 
@@ -23,7 +25,8 @@ int make(void* handle, std::uint64_t address) {
   if (mapping == nullptr || !mapping->whole) return cudaErrorInvalidValue;
   int file = -1;
   machine().memory.share(mapping->chunk.get(), file);
-  const Handle made{.process = getpid(), .file = file, .size = mapping->size};
+  const Handle made{
+      .process = getpid(), .file = file, .size = mapping->chunk->size, .offset = mapping->offset};
   std::memset(handle, 0, CUDA_IPC_HANDLE_SIZE);
   std::memcpy(handle, &made, sizeof made);
   return 0;
@@ -43,7 +46,8 @@ int open(void** memory, const void* handle) {
   machine().memory.adopt(current_device(), file, from.size, chunk);
   const Outcome outcome = machine().memory.open(chunk, address);
   machine().memory.release(chunk);  // the mapping holds it from now on
-  *memory = as_pointer<void*>(address);
+  if (file >= 0) machine().known.add(address, from.size);
+  *memory = as_pointer<void*>(address + from.offset);
   return error_of(outcome);
 }
 
@@ -93,7 +97,8 @@ NULLCUDA_API CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
   return driver(nullcuda::close("cuIpcCloseMemHandle", as_pointer<void*>(memory)));
 }
 
-// An event of another process is one that is done: what it stood for was given to a stream before its handle was sent.
+// An event of another process is one that is done: what it stood for was given to a stream before its handle
+// was sent.
 
 NULLCUDA_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t) {
   NULLCUDA_RUNTIME_CALL();

@@ -1,11 +1,12 @@
-// Kernels: they are registered, asked about and launched, and nothing of them is run. An exception are the kernels
-// that a library named in NULLCUDA_KERNELS has functions for: these run on the host, in checking mode.
+// Kernels: they are registered, asked about and launched, and nothing of them is run. An exception are the
+// kernels that a library named in NULLCUDA_KERNELS has functions for: these run on the host, in checking
+// mode.
 
 #include <algorithm>
 #include <array>
 #include <dlfcn.h>
-#include <mutex>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "api/abi.h"
@@ -43,7 +44,8 @@ int launch(cudaStream_t stream) {
   return 0;
 }
 
-// What the register count of kernels, in their machine code, would tell. An unknown kernel is taken to use 32.
+// What the register count of kernels, in their machine code, would tell. An unknown kernel is taken to
+// use 32.
 constexpr int kRegisters = 32;
 
 int blocks_of_multiprocessor(int threads, std::size_t shared) {
@@ -54,7 +56,9 @@ int blocks_of_multiprocessor(int threads, std::size_t shared) {
   return std::clamp(blocks, 1, gpu.blocks);
 }
 
-int capability() { return machine().settings.gpu->major * 10 + machine().settings.gpu->minor; }
+int capability() {
+  return machine().settings.gpu->major * 10 + machine().settings.gpu->minor;
+}
 
 /// The launch that <<<...>>> stands for, until the call of its stub takes it back.
 struct Configuration {
@@ -82,16 +86,20 @@ NULLCUDA_API void** __cudaRegisterFatBinary(void*) {
 }
 NULLCUDA_API void __cudaRegisterFatBinaryEnd(void**) {}
 NULLCUDA_API void __cudaUnregisterFatBinary(void**) {}
-NULLCUDA_API void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*) {}
+NULLCUDA_API void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*,
+                                         void*, int*) {}
 NULLCUDA_API void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
-NULLCUDA_API char __cudaInitModule(void**) { return 0; }
+NULLCUDA_API char __cudaInitModule(void**) {
+  return 0;
+}
 
 NULLCUDA_API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, void* stream) {
   configuration() = {.grid = grid, .block = block, .shared = shared, .stream = stream};
   return 0;
 }
 
-NULLCUDA_API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+NULLCUDA_API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared,
+                                                    void* stream) {
   *grid = configuration().grid;
   *block = configuration().block;
   *shared = configuration().shared;
@@ -104,7 +112,8 @@ NULLCUDA_API cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* funct
   return cudaSuccess;
 }
 
-NULLCUDA_API cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
+NULLCUDA_API cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t,
+                                            cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
   return ended(launch(stream));
 }
@@ -167,14 +176,16 @@ NULLCUDA_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* bloc
 }
 
 NULLCUDA_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
-                                                                                int threads, std::size_t shared,
+                                                                                int threads,
+                                                                                std::size_t shared,
                                                                                 unsigned) {
   NULLCUDA_RUNTIME_CALL();
   *blocks = blocks_of_multiprocessor(threads, shared);
   return cudaSuccess;
 }
 
-NULLCUDA_API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void*, const cudaLaunchConfig_t*) {
+NULLCUDA_API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void*,
+                                                        const cudaLaunchConfig_t*) {
   NULLCUDA_RUNTIME_CALL();
   *clusters = machine().settings.gpu->multiprocessors / 2;
   return cudaSuccess;
@@ -190,11 +201,19 @@ NULLCUDA_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, C
 NULLCUDA_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute number, CUfunction) {
   NULLCUDA_DRIVER_CALL();
   switch (number) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = kRegisters; break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = kRegisters;
+      break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = capability(); break;
-    default: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = capability();
+      break;
+    default:
+      *value = 0;
+      break;
   }
   return CUDA_SUCCESS;
 }
@@ -207,7 +226,8 @@ NULLCUDA_API cudaError_t cudaGetSymbolAddress(void** address, const void*) {
   const std::scoped_lock lock(mutex);
   std::uint64_t& page = pages[static_cast<std::size_t>(current_device())];
   if (page == 0)
-    if (const Outcome outcome = machine().memory.allocate(current_device(), kPage, page); outcome != Outcome::kOk)
+    if (const Outcome outcome = machine().memory.allocate(current_device(), kPage, page);
+        outcome != Outcome::kOk)
       return ended(error_of(outcome));
   *address = as_pointer<void*>(page);
   return cudaSuccess;

@@ -38,7 +38,8 @@ int release(const char* what, void* memory) {
   if (memory == nullptr) return 0;
   if (const int error = machine().streams.unsafe(); error != 0) return error;
   const auto mapping = machine().memory.find(address_of(memory));
-  if (mapping == nullptr || mapping->begin != address_of(memory) || !mapping->whole) return cudaErrorInvalidValue;
+  if (mapping == nullptr || mapping->begin != address_of(memory) || !mapping->whole)
+    return cudaErrorInvalidValue;
   machine().streams.synchronize_all();  // as the real one does
   forget(what, mapping->begin, mapping->size);
   return error_of(machine().memory.free(address_of(memory)));
@@ -56,7 +57,8 @@ int release_in_order(const char* what, void* memory, cudaStream_t stream) {
 
 int allocate_pinned(void** memory, std::size_t size) {
   // Real pinned memory is not zeroed; programs that read it unwritten get the same every time here.
-  *memory = std::aligned_alloc(kHostPage, (size + kHostPage - 1) / kHostPage * kHostPage + kHostPage * (size == 0));
+  *memory =
+      std::aligned_alloc(kHostPage, (size + kHostPage - 1) / kHostPage * kHostPage + kHostPage * (size == 0));
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0, size);
   const std::scoped_lock lock(pinned().mutex);
@@ -123,7 +125,8 @@ NULLCUDA_API cudaError_t cudaMallocAsync(void** memory, std::size_t size, cudaSt
   return ended(allocate(memory, size));
 }
 
-NULLCUDA_API cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t size, cudaMemPool_t, cudaStream_t) {
+NULLCUDA_API cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t size, cudaMemPool_t,
+                                                 cudaStream_t) {
   NULLCUDA_RUNTIME_CALL();
   return ended(allocate(memory, size));
 }
@@ -133,7 +136,8 @@ NULLCUDA_API cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return ended(release_in_order("cudaFreeAsync", memory, stream));
 }
 
-NULLCUDA_API cudaError_t cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width, std::size_t height) {
+NULLCUDA_API cudaError_t cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
+                                         std::size_t height) {
   NULLCUDA_RUNTIME_CALL();
   constexpr std::size_t kPitch = 512;
   *pitch = (width + kPitch - 1) / kPitch * kPitch;
@@ -184,7 +188,8 @@ NULLCUDA_API cudaError_t cudaHostGetDevicePointer(void** device, void* host, uns
 NULLCUDA_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   NULLCUDA_RUNTIME_CALL();
   *attributes = {};
-  auto* address = const_cast<void*>(pointer);  // NOLINT(cppcoreguidelines-pro-type-const-cast): as CUDA has it
+  auto* address =
+      const_cast<void*>(pointer);  // NOLINT(cppcoreguidelines-pro-type-const-cast): as CUDA has it
   if (is_device(address_of(pointer))) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->device = device_of(address_of(pointer));
@@ -290,17 +295,27 @@ NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
       *static_cast<unsigned*>(data) = mapping == nullptr ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
       break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER: *static_cast<std::uint64_t*>(data) = pointer; break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = device; break;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      *static_cast<std::uint64_t*>(data) = pointer;
+      break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(data) = device;
+      break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       *static_cast<std::uint64_t*>(data) = mapping == nullptr ? pointer : mapping->begin;
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       *static_cast<std::size_t*>(data) = mapping == nullptr ? 0 : mapping->size;
       break;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *static_cast<std::uint64_t*>(data) = pointer / kPage; break;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *static_cast<int*>(data) = 1; break;
-    default: *static_cast<int*>(data) = 0; break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      *static_cast<std::uint64_t*>(data) = pointer / kPage;
+      break;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      *static_cast<int*>(data) = 1;
+      break;
+    default:
+      *static_cast<int*>(data) = 0;
+      break;
   }
   return CUDA_SUCCESS;
 }

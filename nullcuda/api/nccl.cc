@@ -1,9 +1,9 @@
-// NCCL: one rank of as many as it is told. Nothing is sent; what would arrive is unknown, but in a group of one.
-
-#include <nccl.h>
+// NCCL: one rank of as many as it is told. Nothing is sent; what would arrive is unknown, but in a group of
+// one.
 
 #include <cstring>
 #include <mutex>
+#include <nccl.h>
 
 #include "api/abi.h"
 
@@ -16,7 +16,9 @@ struct Communicator {
   int device;
 };
 
-Communicator* of(ncclComm_t communicator) { return std::bit_cast<Communicator*>(communicator); }
+Communicator* of(ncclComm_t communicator) {
+  return std::bit_cast<Communicator*>(communicator);
+}
 
 ncclResult_t make(ncclComm_t* communicator, int size, int rank) {
   *communicator = std::bit_cast<ncclComm_t>(new Communicator{size, rank, current_device()});
@@ -26,14 +28,18 @@ ncclResult_t make(ncclComm_t* communicator, int size, int rank) {
 std::uint64_t bytes(std::size_t count, ncclDataType_t type) {
   switch (type) {
     case ncclFloat16:
-    case ncclBfloat16: return count * 2;
+    case ncclBfloat16:
+      return count * 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32: return count * 4;
+    case ncclFloat32:
+      return count * 4;
     case ncclInt64:
     case ncclUint64:
-    case ncclFloat64: return count * 8;
-    default: return count;
+    case ncclFloat64:
+      return count * 8;
+    default:
+      return count;
   }
 }
 
@@ -70,7 +76,9 @@ NULLCUDA_API const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess ? "no error" : "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
 }
 
-NULLCUDA_API const char* ncclGetLastError(ncclComm_t) { return ""; }
+NULLCUDA_API const char* ncclGetLastError(ncclComm_t) {
+  return "";
+}
 
 NULLCUDA_API ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   NULLCUDA_NCCL_CALL();
@@ -89,8 +97,8 @@ NULLCUDA_API ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int s
   return make(communicator, size, rank);
 }
 
-NULLCUDA_API ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicator, int size, int rank, int, ncclUniqueId*,
-                                                   ncclConfig_t*) {
+NULLCUDA_API ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicator, int size, int rank, int,
+                                                   ncclUniqueId*, ncclConfig_t*) {
   NULLCUDA_NCCL_CALL();
   return make(communicator, size, rank);
 }
@@ -101,7 +109,8 @@ NULLCUDA_API ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int size, c
   return ncclSuccess;
 }
 
-// How many ranks have the same colour only all of them together know: programs that split ask for it by other ways.
+// How many ranks have the same colour only all of them together know: programs that split ask for it by other
+// ways.
 NULLCUDA_API ncclResult_t ncclCommSplit(ncclComm_t communicator, int, int, ncclComm_t* part, ncclConfig_t*) {
   NULLCUDA_NCCL_CALL();
   return make(part, of(communicator)->size, of(communicator)->rank);
@@ -153,8 +162,8 @@ NULLCUDA_API ncclResult_t ncclMemFree(void* memory) {
   return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-NULLCUDA_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void*, ncclDataType_t, ncclScalarResidence_t,
-                                                   ncclComm_t) {
+NULLCUDA_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void*, ncclDataType_t,
+                                                   ncclScalarResidence_t, ncclComm_t) {
   NULLCUDA_NCCL_CALL();
   *op = ncclNumOps;  // the first number that is no built-in operation's
   return ncclSuccess;
@@ -169,15 +178,15 @@ NULLCUDA_API ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t 
   return collective("ncclAllReduce", from, size, to, size, communicator, stream);
 }
 
-NULLCUDA_API ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t,
-                                     int, ncclComm_t communicator, cudaStream_t stream) {
+NULLCUDA_API ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                                     ncclRedOp_t, int, ncclComm_t communicator, cudaStream_t stream) {
   NULLCUDA_NCCL_CALL();
   const std::uint64_t size = bytes(count, type);
   return collective("ncclReduce", from, size, to, size, communicator, stream);
 }
 
-NULLCUDA_API ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int,
-                                        ncclComm_t communicator, cudaStream_t stream) {
+NULLCUDA_API ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                                        int, ncclComm_t communicator, cudaStream_t stream) {
   NULLCUDA_NCCL_CALL();
   const std::uint64_t size = bytes(count, type);
   return collective("ncclBroadcast", from, size, to, size, communicator, stream);
@@ -198,8 +207,9 @@ NULLCUDA_API ncclResult_t ncclAllGather(const void* from, void* to, std::size_t 
   return collective("ncclAllGather", from, size, to, size * ranks, communicator, stream);
 }
 
-NULLCUDA_API ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                                            ncclRedOp_t, ncclComm_t communicator, cudaStream_t stream) {
+NULLCUDA_API ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count,
+                                            ncclDataType_t type, ncclRedOp_t, ncclComm_t communicator,
+                                            cudaStream_t stream) {
   NULLCUDA_NCCL_CALL();
   const std::uint64_t size = bytes(count, type);
   const auto ranks = static_cast<std::uint64_t>(of(communicator)->size);
@@ -212,8 +222,8 @@ NULLCUDA_API ncclResult_t ncclSend(const void* from, std::size_t count, ncclData
   return collective("ncclSend", from, bytes(count, type), nullptr, 0, communicator, stream);
 }
 
-NULLCUDA_API ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int, ncclComm_t communicator,
-                                   cudaStream_t stream) {
+NULLCUDA_API ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int,
+                                   ncclComm_t communicator, cudaStream_t stream) {
   NULLCUDA_NCCL_CALL();
   return collective("ncclRecv", nullptr, 0, to, bytes(count, type), communicator, stream);
 }

@@ -1,4 +1,5 @@
-// NVML: which devices there are and what of them is in use. Declared here: no wheel that PyTorch needs has nvml.h.
+// NVML: which devices there are and what of them is in use. Declared here: no wheel that PyTorch needs has
+// nvml.h.
 
 #include <cstdio>
 #include <cstring>
@@ -21,13 +22,21 @@ struct Memory {
 };
 
 /// A device's handle is its number and one, as a pointer.
-int number_of(void* device) { return static_cast<int>(nullcuda::address_of(device)) - 1; }
+int number_of(void* device) {
+  return static_cast<int>(nullcuda::address_of(device)) - 1;
+}
 
 }  // namespace
 
-NULLCUDA_API Result nvmlInit_v2() { return kSuccess; }
-NULLCUDA_API Result nvmlShutdown() { return kSuccess; }
-NULLCUDA_API const char* nvmlErrorString(Result result) { return result == kSuccess ? "Success" : "Invalid Argument"; }
+NULLCUDA_API Result nvmlInit_v2() {
+  return kSuccess;
+}
+NULLCUDA_API Result nvmlShutdown() {
+  return kSuccess;
+}
+NULLCUDA_API const char* nvmlErrorString(Result result) {
+  return result == kSuccess ? "Success" : "Invalid Argument";
+}
 
 NULLCUDA_API Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = CUDA_VERSION;
@@ -84,5 +93,9 @@ NULLCUDA_API Result nvmlDeviceGetUtilizationRates(void*, void* rates) {
 }
 
 // No NVLink leads anywhere.
-NULLCUDA_API Result nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) { return kNotSupported; }
-NULLCUDA_API Result nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }
+NULLCUDA_API Result nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
+  return kNotSupported;
+}
+NULLCUDA_API Result nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
+  return kNotSupported;
+}

@@ -26,7 +26,9 @@ int synchronize_all() {
   return 0;
 }
 
-Event* of(cudaEvent_t event) { return std::bit_cast<Event*>(event); }
+Event* of(cudaEvent_t event) {
+  return std::bit_cast<Event*>(event);
+}
 
 int create_event(cudaEvent_t* event, unsigned flags) {
   const bool timed = (flags & cudaEventDisableTiming) == 0;
@@ -162,7 +164,8 @@ NULLCUDA_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned f
 
 NULLCUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(machine().streams.destroy_event(std::bit_cast<Event*>(event)) ? 0 : cudaErrorInvalidResourceHandle);
+  return ended(
+      machine().streams.destroy_event(std::bit_cast<Event*>(event)) ? 0 : cudaErrorInvalidResourceHandle);
 }
 
 NULLCUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -240,7 +243,8 @@ NULLCUDA_API CUresult cuEventCreate(CUevent* event, unsigned flags) {
 
 NULLCUDA_API CUresult cuEventDestroy(CUevent event) {
   NULLCUDA_DRIVER_CALL();
-  return driver(machine().streams.destroy_event(std::bit_cast<Event*>(event)) ? 0 : CUDA_ERROR_INVALID_HANDLE);
+  return driver(machine().streams.destroy_event(std::bit_cast<Event*>(event)) ? 0
+                                                                              : CUDA_ERROR_INVALID_HANDLE);
 }
 
 NULLCUDA_API CUresult cuEventRecord(CUevent event, CUstream stream) {

@@ -9,7 +9,9 @@ extern const int nullcuda_stub_count;
 extern const char* const nullcuda_stub_names[];
 
 /// A generated function was called.
-void nullcuda_count(int number) { nullcuda::count_stub(nullcuda_stub_names[number]); }
+void nullcuda_count(int number) {
+  nullcuda::count_stub(nullcuda_stub_names[number]);
+}
 
 /// Sets what an argument points to: zero, or a handle. What points to the device is data, not a result.
 void nullcuda_fill(void* at, std::size_t size, int handle) {

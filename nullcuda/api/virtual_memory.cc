@@ -49,13 +49,16 @@ NULLCUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 NULLCUDA_API CUresult cuMemMap(CUdeviceptr at, std::size_t size, std::size_t offset,
                                CUmemGenericAllocationHandle handle, unsigned long long) {
   NULLCUDA_DRIVER_CALL();
-  return driver(error_of(machine().memory.map(at, size, offset, as_pointer<Chunk*>(handle))));
+  const Outcome outcome = machine().memory.map(at, size, offset, as_pointer<Chunk*>(handle));
+  if (outcome == Outcome::kOk && as_pointer<const Chunk*>(handle)->imported) machine().known.add(at, size);
+  return driver(error_of(outcome));
 }
 
 NULLCUDA_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t size) {
   NULLCUDA_DRIVER_CALL();
-  if (machine().memory.find(at) != nullptr) forget("cuMemUnmap", at, size);
-  return driver(error_of(machine().memory.unmap(at, size)));
+  const Outcome outcome = machine().memory.unmap(at, size);
+  if (outcome == Outcome::kOk) forget("cuMemUnmap", at, size);
+  return driver(error_of(outcome));
 }
 
 NULLCUDA_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t size, const CUmemAccessDesc* access,
@@ -103,7 +106,8 @@ NULLCUDA_API CUresult cuMemExportToShareableHandle(void* shareable, CUmemGeneric
   NULLCUDA_DRIVER_CALL();
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   int file = -1;
-  if (machine().memory.share(as_pointer<Chunk*>(handle), file) != Outcome::kOk) return CUDA_ERROR_NOT_SUPPORTED;
+  if (machine().memory.share(as_pointer<Chunk*>(handle), file) != Outcome::kOk)
+    return CUDA_ERROR_NOT_SUPPORTED;
   *static_cast<int*>(shareable) = dup(file);
   return CUDA_SUCCESS;
 }

@@ -1,8 +1,7 @@
 // The functions of values.h.
 
-#include "values.h"
-
 #include "api/abi.h"
+#include "values.h"
 
 using namespace nullcuda;  // NOLINT(google-build-using-namespace)
 
@@ -18,12 +17,21 @@ NULLCUDA_API int nullcuda_knows(const void* address, std::size_t size) {
   return static_cast<int>(machine().known.holds(address_of(address), size));
 }
 
-NULLCUDA_API void nullcuda_answer(std::int64_t value) { answer() = {.given = true, .value = value}; }
-NULLCUDA_API void nullcuda_answer_no_more() { answer() = {}; }
-NULLCUDA_API void nullcuda_guess(const char* what) { count_guess(what); }
-
-NULLCUDA_API void nullcuda_use(const void* address, std::size_t size, const void* stream, int writes) {
-  if (machine().settings.checks) use("an operator", address_of(stream), address_of(address), size, writes != 0);
+NULLCUDA_API void nullcuda_answer(std::int64_t value) {
+  answer() = {.given = true, .value = value};
+}
+NULLCUDA_API void nullcuda_answer_no_more() {
+  answer() = {};
+}
+NULLCUDA_API void nullcuda_guess(const char* what) {
+  count_guess(what);
 }
 
-NULLCUDA_API int nullcuda_checks() { return static_cast<int>(machine().settings.checks); }
+NULLCUDA_API void nullcuda_use(const void* address, std::size_t size, const void* stream, int writes) {
+  if (machine().settings.checks)
+    use("an operator", address_of(stream), address_of(address), size, writes != 0);
+}
+
+NULLCUDA_API int nullcuda_checks() {
+  return static_cast<int>(machine().settings.checks);
+}

@@ -15,8 +15,8 @@ struct Register {
 };
 
 Register& all() {
-  static auto* const kAll = new Register;  // never destroyed: calls come until the very end
-  return *kAll;
+  static auto* const registered = new Register;  // never destroyed: calls come until the very end
+  return *registered;
 }
 
 bool matches(const std::string& pattern, std::string_view name) {
@@ -34,19 +34,19 @@ std::uint64_t scrambled(std::uint64_t seed) {
 
 }  // namespace
 
-Call::Call(const char* name) : name_(name), fails_(false) {
-  for (const Failure& failure : settings().failures) fails_ = fails_ || matches(failure.pattern, name);
+Call::Call(const char* name, const std::vector<Failure>& failures) : name_(name), failures_(failures) {
+  for (const Failure& failure : failures) fails_ = fails_ || matches(failure.pattern, name);
   const std::scoped_lock lock(all().mutex);
   all().calls.push_back(this);
   if (settings().log > 1) say(std::string("first call of ") + name);
 }
 
-int Call::injected(std::uint64_t number) const {
-  for (const Failure& failure : settings().failures) {
+int Call::injected(std::uint64_t number, std::uint64_t tick) const {
+  for (const Failure& failure : failures_) {
     if (!matches(failure.pattern, name_)) continue;
     // A pattern for several functions counts the calls of all of CUDA.
-    const std::uint64_t place = failure.pattern.ends_with('*') ? ticks() : number;
-    const bool hit = failure.nth == 0 ? scrambled(failure.seed * 0x10001 + place) % failure.one_in == 0
+    const std::uint64_t place = failure.pattern.ends_with('*') ? tick : number;
+    const bool hit = failure.nth == 0  ? scrambled(failure.seed * 0x10001 + place) % failure.one_in == 0
                      : failure.lasting ? place >= failure.nth
                                        : place == failure.nth;
     if (hit) return failure.error;

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <string>
+#include <vector>
 
 #include "model/settings.h"
 
@@ -14,27 +14,28 @@ namespace nullcuda {
 /// Counts the calls of one function, and knows which of them fail. One for each function, static there.
 class Call {
  public:
-  explicit Call(const char* name);
+  explicit Call(const char* name, const std::vector<Failure>& failures = settings().failures);
 
   /// Counts a call; the error that it must end with, 0 for none.
   int happened() {
-    ticks_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t tick = clock.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
-    return fails_ ? injected(number) : 0;
+    return fails_ ? injected(number, tick) : 0;
   }
   [[nodiscard]] const char* name() const { return name_; }
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
   /// The number of all calls so far: the clock of this process.
-  static std::uint64_t ticks() { return ticks_.load(std::memory_order_relaxed); }
+  static std::uint64_t ticks() { return clock.load(std::memory_order_relaxed); }
 
  private:
-  int injected(std::uint64_t number) const;
+  [[nodiscard]] int injected(std::uint64_t number, std::uint64_t tick) const;
 
-  static inline std::atomic<std::uint64_t> ticks_ = 0;
+  static inline std::atomic<std::uint64_t> clock = 0;
 
   const char* name_;
-  bool fails_;  ///< some rule is about this function
+  const std::vector<Failure>& failures_;
+  bool fails_ = false;  ///< some rule is about this function
   std::atomic<std::uint64_t> count_ = 0;
 };
 
@@ -52,8 +53,8 @@ std::map<std::string, std::uint64_t> guesses();
 }  // namespace nullcuda
 
 /// Counts a call of the function in which it stands; the error that it must end with, 0 for none.
-#define NULLCUDA_CALLED()                    \
-  ([](const char* called) {                  \
-    static nullcuda::Call call(called);      \
-    return call.happened();                  \
+#define NULLCUDA_CALLED()               \
+  ([](const char* called) {             \
+    static nullcuda::Call call(called); \
+    return call.happened();             \
   }(__func__))

@@ -17,13 +17,13 @@ struct Gpu {
   int major, minor;       ///< compute capability
   int multiprocessors;
   int l2_cache;
-  int shared_memory;         ///< of a multiprocessor
-  int shared_memory_optin;   ///< the most that a block can have
-  int threads;               ///< of a multiprocessor
-  int blocks;                ///< of a multiprocessor
-  int memory_bus;            ///< bits
-  int memory_clock;          ///< kHz
-  int clock;                 ///< kHz
+  int shared_memory;        ///< of a multiprocessor
+  int shared_memory_optin;  ///< the most that a block can have
+  int threads;              ///< of a multiprocessor
+  int blocks;               ///< of a multiprocessor
+  int memory_bus;           ///< bits
+  int memory_clock;         ///< kHz
+  int clock;                ///< kHz
   int copy_engines;
   bool ecc;
   bool fabric;  ///< memory handles and peers as on an NVLink board

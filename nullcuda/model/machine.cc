@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::uint64_t kAnswerSize = sizeof(std::int64_t);
 
-std::uint64_t number(const void* pointer) { return std::bit_cast<std::uint64_t>(pointer); }
+std::uint64_t number(const void* pointer) {
+  return std::bit_cast<std::uint64_t>(pointer);
+}
 
 /// Whether the host may touch these bytes of device memory: they exist, and are few enough to bother.
 bool tangible(std::uint64_t size) {
@@ -26,8 +28,10 @@ void copy_to_host(void* to, std::uint64_t from, std::uint64_t size) {
   const void* bytes = std::bit_cast<const void*>(from);
   if (m.settings.values && (m.settings.checks ? m.memory.usable(from, size) : m.known.holds(from, size))) {
     if (!m.known.holds(from, size)) {
-      if (answer().given && size <= kAnswerSize) std::memcpy(to, &answer().value, size);
-      else std::memmove(to, bytes, size);
+      if (answer().given && size <= kAnswerSize)
+        std::memcpy(to, &answer().value, size);
+      else
+        std::memmove(to, bytes, size);
       if (!answer().given) count_guess("bytes copied to the host");
       return;
     }
@@ -45,11 +49,11 @@ void copy_to_host(void* to, std::uint64_t from, std::uint64_t size) {
 }  // namespace
 
 Machine& machine() {
-  static Machine* const kMachine = [] {
+  static Machine* const made = [] {
     report_at_exit();
     return new Machine(settings());
   }();
-  return *kMachine;
+  return *made;
 }
 
 std::uint64_t fresh_handle() {
@@ -78,18 +82,23 @@ void use(const char* what, StreamId stream, const std::vector<Use>& uses) {
       stop(text.str());
     }
   }
-  if (const std::string wrong = m.streams.work(stream, uses); !wrong.empty()) stop(std::string(what) + ": " + wrong);
+  if (const std::string wrong = m.streams.work(stream, uses); !wrong.empty())
+    stop(std::string(what) + ": " + wrong);
 }
 
 void use(const char* what, StreamId stream, std::uint64_t begin, std::uint64_t size, bool writes) {
   if (size == 0) return;
-  use(what, stream, {{.begin = begin, .size = size, .writes = writes}});
+  if (machine().settings.checks)
+    use(what, stream, {{.begin = begin, .size = size, .writes = writes}});
+  else
+    machine().streams.work(stream, {});
 }
 
 void forget(const char* what, std::uint64_t begin, std::uint64_t size) {
   Machine& m = machine();
   m.known.remove(begin, size);
-  if (const std::string wrong = m.streams.forget(begin, size); !wrong.empty()) stop(std::string(what) + ": " + wrong);
+  if (const std::string wrong = m.streams.forget(begin, size); !wrong.empty())
+    stop(std::string(what) + ": " + wrong);
 }
 
 void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size) {
@@ -98,8 +107,9 @@ void copy(const char* what, StreamId stream, void* to, const void* from, std::ui
   const bool to_device = is_device(number(to));
   const bool from_device = is_device(number(from));
   std::vector<Use> uses;
-  if (from_device) uses.push_back({.begin = number(from), .size = size, .writes = false});
-  if (to_device) uses.push_back({.begin = number(to), .size = size, .writes = true});
+  if (m.settings.checks && from_device)
+    uses.push_back({.begin = number(from), .size = size, .writes = false});
+  if (m.settings.checks && to_device) uses.push_back({.begin = number(to), .size = size, .writes = true});
   use(what, stream, uses);
   if (!to_device && !from_device) {
     std::memmove(to, from, size);
@@ -129,9 +139,11 @@ void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t 
   }
   auto* bytes = static_cast<unsigned char*>(at);
   const auto step = static_cast<std::uint64_t>(width);
-  if (width == 1) std::memset(bytes, value, size);
+  if (width == 1)
+    std::memset(bytes, value, size);
   else
-    for (std::uint64_t place = 0; place + step <= size; place += step) std::memcpy(bytes + place, &value, step);
+    for (std::uint64_t place = 0; place + step <= size; place += step)
+      std::memcpy(bytes + place, &value, step);
 }
 
 }  // namespace nullcuda

@@ -27,8 +27,8 @@ std::uint64_t fresh_handle();
 /// The device that the calling thread works with.
 int& current_device();
 
-/// A piece of work on a stream that uses bytes of device memory. In checking mode it stops the process where they
-/// are not mapped, or used out of order. `what` is the function, for the message.
+/// A piece of work on a stream that uses bytes of device memory. In checking mode it stops the process where
+/// they are not mapped, or used out of order. `what` is the function, for the message.
 void use(const char* what, StreamId stream, std::uint64_t begin, std::uint64_t size, bool writes);
 void use(const char* what, StreamId stream, const std::vector<Use>& uses);
 /// Memory goes away; in checking mode it stops the process where work that uses it may still be under way.

@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace nullcuda {
 namespace {
@@ -14,10 +15,14 @@ namespace {
 // cudaMalloc packs what is small into one page: blocks of 512 bytes, at most half a page each.
 constexpr std::uint64_t kSmallest = 512;
 constexpr std::uint64_t kSmall = kPage / 2;
-constexpr std::uint64_t kFileSize = 1ULL << 46;  // sparse: nothing is there before it is written
+constexpr std::uint64_t kFileSize = 1ULL << 60;  // sparse: nothing is there before it is written
 
-std::uint64_t rounded(std::uint64_t size, std::uint64_t to) { return (size + to - 1) / to * to; }
-bool is_multiple(std::uint64_t value, std::uint64_t of) { return value % of == 0; }
+std::uint64_t rounded(std::uint64_t size, std::uint64_t to) {
+  return (size + to - 1) / to * to;
+}
+bool is_multiple(std::uint64_t value, std::uint64_t of) {
+  return value % of == 0;
+}
 void* pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): addresses are numbers here
 }
@@ -27,6 +32,26 @@ int make_file(std::uint64_t size) {
   if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0)
     stop(std::string("no memory file for device memory: ") + std::strerror(errno));
   return file;
+}
+
+/// Gives a part of a file back to the host: it is zero from now on.
+void punch(int file, std::uint64_t begin, std::uint64_t size) {
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+            static_cast<off_t>(size));
+}
+
+/// Copies what there is of a part of a file to the begin of another; holes stay holes.
+void copy_file(int from, std::uint64_t begin, std::uint64_t size, int to) {
+  std::vector<char> buffer(kPage);
+  const auto end = static_cast<off_t>(begin + size);
+  for (off_t place = lseek(from, static_cast<off_t>(begin), SEEK_DATA); place >= 0 && place < end;) {
+    const auto most = std::min<std::uint64_t>(buffer.size(), static_cast<std::uint64_t>(end - place));
+    const ssize_t got = pread(from, buffer.data(), most, place);
+    const off_t target = place - static_cast<off_t>(begin);
+    if (got <= 0 || pwrite(to, buffer.data(), static_cast<std::size_t>(got), target) != got)
+      stop(std::string("cannot copy device memory: ") + std::strerror(errno));
+    place = lseek(from, place + got, SEEK_DATA);
+  }
 }
 
 void map_over(std::uint64_t address, std::uint64_t size, int protection, int flags, int file,
@@ -46,6 +71,18 @@ Memory::Memory(const Settings& settings)
                : settings.values ? Backing::kFlat
                                  : Backing::kNone),
       devices_(kMostDevices) {}
+
+Memory::~Memory() {
+  for (auto& [handle, chunk] : chunks_)
+    if (chunk->file >= 0) close(std::exchange(chunk->file, -1));
+  for (auto& [begin, mapping] : mappings_)
+    if (mapping.chunk->file >= 0) close(std::exchange(mapping.chunk->file, -1));
+  for (std::size_t number = 0; number < devices_.size(); ++number) {
+    if (!devices_[number].in_use) continue;
+    munmap(pointer(kFirstAddress + number * kSpace), kSpace);
+    if (devices_[number].file >= 0) close(devices_[number].file);
+  }
+}
 
 Memory::Device& Memory::device(int number) {
   Device& device = devices_[static_cast<std::size_t>(number)];
@@ -94,13 +131,14 @@ Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, s
 Outcome Memory::reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
                         std::uint64_t& address) {
   if (size == 0 || !is_multiple(size, kPage) || (alignment & (alignment - 1)) != 0) return Outcome::kInvalid;
+  if (size > kSpace || alignment > kSpace) return Outcome::kOutOfMemory;
   const std::scoped_lock lock(mutex_);
   if (is_device(wish)) number = device_of(wish);
   Device& device = this->device(number);
   alignment = std::max(alignment, kPage);
   const auto other = device.taken.lower_bound(wish + size);
-  const bool granted = is_device(wish) && is_device(wish + size - 1) && device_of(wish + size - 1) == number &&
-                       is_multiple(wish, alignment) &&
+  const bool granted = is_device(wish) && is_device(wish + size - 1) &&
+                       device_of(wish + size - 1) == number && is_multiple(wish, alignment) &&
                        (other == device.taken.begin() || std::prev(other)->second <= wish);
   if (granted) {
     device.taken.emplace(wish, wish + size);
@@ -119,7 +157,7 @@ Outcome Memory::unreserve(std::uint64_t address, std::uint64_t size) {
   Device& device = this->device(device_of(address));
   const auto reservation = device.reservations.find(address);
   if (reservation == device.reservations.end() || reservation->second != size) return Outcome::kInvalid;
-  const auto mapping = mappings_.lower_bound(address);
+  const auto mapping = first_from(address);
   if (mapping != mappings_.end() && mapping->first < address + size) return Outcome::kInvalid;
   device.reservations.erase(reservation);
   device.taken.erase(address);
@@ -157,8 +195,7 @@ void Memory::give_back(Chunk& chunk) {
   if (chunk.file >= 0) {
     close(chunk.file);
   } else if (device.file >= 0) {
-    fallocate(device.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(chunk.offset),
-              static_cast<off_t>(rounded(chunk.size, kPage)));
+    punch(device.file, chunk.offset, rounded(chunk.size, kPage));
   }
 }
 
@@ -205,12 +242,14 @@ void Memory::back(const Mapping& mapping) {
 void Memory::expose(const Mapping& mapping) {
   const Chunk& chunk = *mapping.chunk;
   const int file = chunk.file >= 0 ? chunk.file : device(chunk.device).file;
-  const std::uint64_t offset = (chunk.file >= 0 ? 0 : chunk.offset) + mapping.offset;
-  map_over(mapping.begin, mapping.size, mapping.accessible ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED,
-           file, offset);
+  const std::uint64_t before = mapping.begin % kPage;  // not 0 where small allocations share a page
+  const std::uint64_t offset = (chunk.file >= 0 ? 0 : chunk.offset) + mapping.offset - before;
+  map_over(mapping.begin - before, rounded(before + mapping.size, kPage),
+           mapping.accessible ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, offset);
 }
 
 void Memory::unback(std::uint64_t address, std::uint64_t size) {
+  size = rounded(size, kPage);
   if (backing_ == Backing::kPhysical) map_over(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   // The pages of a flat space are given back to the host; the bytes there read as zero from now on.
   if (backing_ == Backing::kFlat) madvise(pointer(address), size, MADV_REMOVE);
@@ -229,20 +268,22 @@ void Memory::insert(const Mapping& mapping) {
   mappings_.emplace(mapping.begin, mapping);
 }
 
+// What is refused here, and how, is what driver 580 was seen to refuse.
+
 Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle) {
   const std::scoped_lock lock(mutex_);
   const auto found = chunks_.find(handle);
-  if (found == chunks_.end() || size == 0 || offset + size > handle->size || !is_multiple(size, kPage) ||
-      !is_multiple(address, kPage) || !is_multiple(offset, kPage) || !is_device(address))
+  if (found == chunks_.end() || size == 0 || !is_multiple(size, kPage) || !is_multiple(address, kPage) ||
+      !is_device(address))
     return Outcome::kInvalid;
+  if (offset != 0 || size != handle->size) return Outcome::kUnsupported;
   const Device& device = this->device(device_of(address));
   auto reservation = device.reservations.upper_bound(address);
   if (reservation == device.reservations.begin()) return Outcome::kInvalid;
   --reservation;
   if (address + size > reservation->first + reservation->second) return Outcome::kInvalid;
-  const auto next = mappings_.lower_bound(address);
+  const auto next = first_from(address);
   if (next != mappings_.end() && next->first < address + size) return Outcome::kInvalid;
-  if (holder(address) != nullptr) return Outcome::kInvalid;
   const Mapping mapping{.begin = address, .size = size, .offset = offset, .chunk = found->second};
   insert(mapping);
   back(mapping);
@@ -251,25 +292,32 @@ Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t off
 
 Outcome Memory::unmap(std::uint64_t address, std::uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  const auto first = mappings_.find(address);
-  if (first == mappings_.end() || first->second.whole) return Outcome::kInvalid;
-  // A range of whole mappings, one beside the other.
-  std::uint64_t end = address;
-  for (auto mapping = first; end < address + size; ++mapping) {
-    if (mapping == mappings_.end() || mapping->first != end || mapping->second.whole) return Outcome::kInvalid;
-    end += mapping->second.size;
-  }
-  if (end != address + size) return Outcome::kInvalid;
+  if (size == 0 || size > kSpace || !is_multiple(size, kPage) || !is_multiple(address, kPage) ||
+      !is_device(address))
+    return Outcome::kInvalid;
+  const Device& device = this->device(device_of(address));
+  const auto reservation = device.reservations.upper_bound(address);
+  if (reservation == device.reservations.begin() ||
+      address >= std::prev(reservation)->first + std::prev(reservation)->second)
+    return Outcome::kInvalid;
+  const std::uint64_t end = address + size;
+  const auto first = first_from(address);
+  for (auto mapping = first; mapping != mappings_.end() && mapping->first < end; ++mapping)
+    if (mapping->second.whole || mapping->first < address || mapping->first + mapping->second.size > end)
+      return Outcome::kInvalid;
   for (auto mapping = first; mapping != mappings_.end() && mapping->first < end;) erase(mapping++);
   return Outcome::kOk;
 }
 
 Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, bool accessible) {
   const std::scoped_lock lock(mutex_);
+  if (size == 0) return Outcome::kInvalid;
+  // A range of whole mappings, one beside the other.
   const auto first = mappings_.find(address);
   std::uint64_t end = address;
   for (auto mapping = first; end < address + size; ++mapping) {
-    if (mapping == mappings_.end() || mapping->first != end) return Outcome::kInvalid;
+    if (mapping == mappings_.end() || mapping->first != end || mapping->second.whole)
+      return Outcome::kInvalid;
     end += mapping->second.size;
   }
   if (end != address + size) return Outcome::kInvalid;
@@ -284,7 +332,9 @@ Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, bool acces
 
 Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address) {
   const std::scoped_lock lock(mutex_);
-  if (size <= kSmall) return allocate_small(number, rounded(std::max<std::uint64_t>(size, 1), kSmallest), address);
+  if (size > settings_.memory) return Outcome::kOutOfMemory;
+  if (size <= kSmall)
+    return allocate_small(number, rounded(std::max<std::uint64_t>(size, 1), kSmallest), address);
   size = rounded(size, kPage);
   if (const Outcome outcome = charge(number, size); outcome != Outcome::kOk) return outcome;
   Device& device = this->device(number);
@@ -305,7 +355,8 @@ Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address)
 /// Small allocations are cut from pages, from the bottom up, and a page goes back when none of it is in use.
 Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& address) {
   Device& device = this->device(number);
-  for (const auto& [page, shared] : device.small) {
+  for (auto& [page, shared] : device.small) {
+    if (shared.used + size > kPage) continue;
     std::uint64_t place = page;
     auto mapping = mappings_.lower_bound(page);
     while (mapping != mappings_.end() && mapping->first < page + kPage && mapping->first < place + size) {
@@ -316,9 +367,10 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
     insert({.begin = place,
             .size = size,
             .offset = place - page,
-            .chunk = shared.lock(),
+            .chunk = shared.chunk,
             .accessible = true,
             .whole = true});
+    shared.used += size;
     address = place;
     return Outcome::kOk;
   }
@@ -333,7 +385,7 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
                      .accessible = true,
                      .whole = true};
   back(page);
-  device.small.emplace(address, page.chunk);
+  device.small.emplace(address, Shared{.chunk = page.chunk, .used = size});
   Mapping block = page;
   block.size = size;
   insert(block);
@@ -346,11 +398,12 @@ Outcome Memory::free(std::uint64_t address) {
   if (mapping == mappings_.end() || !mapping->second.whole) return Outcome::kInvalid;
   Device& device = this->device(device_of(address));
   const std::uint64_t page = address / kPage * kPage;
-  if (device.small.contains(page)) {
+  if (const auto shared = device.small.find(page); shared != device.small.end()) {
     const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
+    shared->second.used -= mapping->second.size;
     mappings_.erase(mapping);
     if (--chunk->mappings > 0) return Outcome::kOk;
-    device.small.erase(page);
+    device.small.erase(shared);
     unback(page, kPage);
     device.taken.erase(page);
     give_back(*chunk);
@@ -369,14 +422,9 @@ Outcome Memory::share(Chunk* handle, int& file) {
   if (handle->file < 0) {
     // Its bytes move to a file that holds nothing else, and all mappings with them.
     const int own = make_file(handle->size);
-    off_t from = static_cast<off_t>(handle->offset);
-    off_t to = 0;
     const Device& device = this->device(handle->device);
-    for (std::uint64_t left = handle->size; left > 0;) {
-      const ssize_t copied = copy_file_range(device.file, &from, own, &to, left, 0);
-      if (copied <= 0) break;
-      left -= static_cast<std::uint64_t>(copied);
-    }
+    copy_file(device.file, handle->offset, handle->size, own);
+    punch(device.file, handle->offset, handle->size);
     handle->file = own;
     for (const auto& [begin, mapping] : mappings_)
       if (mapping.chunk.get() == handle) expose(mapping);
@@ -387,9 +435,12 @@ Outcome Memory::share(Chunk* handle, int& file) {
 
 Outcome Memory::adopt(int number, int file, std::uint64_t size, Chunk*& handle) {
   const std::scoped_lock lock(mutex_);
-  auto chunk = std::make_shared<Chunk>(Chunk{.size = size, .device = number, .on_host = true, .file = file, .handles = 1});
+  const auto chunk = make_chunk(number, size, true);
+  chunk->imported = true;
+  chunk->file = file;
+  chunk->handles = 1;
   handle = chunk.get();
-  chunks_.emplace(handle, std::move(chunk));
+  chunks_.emplace(handle, chunk);
   return Outcome::kOk;
 }
 
@@ -418,6 +469,13 @@ const Mapping* Memory::holder(std::uint64_t address) const {
   return address < mapping->first + mapping->second.size ? &mapping->second : nullptr;
 }
 
+std::map<std::uint64_t, Mapping>::iterator Memory::first_from(std::uint64_t address) {
+  const auto next = mappings_.upper_bound(address);
+  if (next == mappings_.begin()) return next;
+  const auto before = std::prev(next);
+  return before->first + before->second.size > address ? before : next;
+}
+
 std::unique_ptr<Mapping> Memory::find(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   const Mapping* mapping = holder(address);
@@ -427,6 +485,7 @@ std::unique_ptr<Mapping> Memory::find(std::uint64_t address) const {
 bool Memory::usable(std::uint64_t address, std::uint64_t size) const {
   const std::scoped_lock lock(mutex_);
   const std::uint64_t end = address + size;
+  if (end < address) return false;
   for (const Mapping* mapping = nullptr; address < end; address = mapping->begin + mapping->size) {
     mapping = holder(address);
     if (mapping == nullptr || !mapping->accessible) return false;

@@ -1,8 +1,8 @@
 // Device memory: what is in use of each device, which addresses are whose, and what lies behind them.
 //
-// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). New ones are taken from the top downwards, as
-// the driver of an H200 was seen to do, and none is handed out twice before all were: what is used after it was
-// freed shows.
+// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). New ones are taken from the top
+// downwards, as the driver of an H200 was seen to do, and none is handed out twice before all were: what is
+// used after it was freed shows.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@
 
 namespace nullcuda {
 
-inline constexpr std::uint64_t kFirstAddress = 1ULL << 44;
+/// Above what AddressSanitizer has for itself (up to 0x10007fff8000), and the last of all devices below where
+/// Linux puts programs (0x555555554000).
+inline constexpr std::uint64_t kFirstAddress = 20ULL << 40;
 inline constexpr std::uint64_t kSpace = 1ULL << 42;  ///< addresses of one device: 4 TiB
 inline constexpr std::uint64_t kPage = 2ULL << 20;   ///< what a GPU maps at once
 inline constexpr int kMostDevices = 16;
@@ -24,18 +26,21 @@ inline constexpr int kMostDevices = 16;
 inline bool is_device(std::uint64_t address) {
   return address >= kFirstAddress && address < kFirstAddress + kMostDevices * kSpace;
 }
-inline int device_of(std::uint64_t address) { return static_cast<int>((address - kFirstAddress) / kSpace); }
+inline int device_of(std::uint64_t address) {
+  return static_cast<int>((address - kFirstAddress) / kSpace);
+}
 
-enum class Outcome { kOk, kInvalid, kOutOfMemory };
+enum class Outcome : std::uint8_t { kOk, kInvalid, kOutOfMemory, kUnsupported };
 
-/// Physical memory: what cudaMalloc takes, and what cuMemCreate gives a handle of. It goes back to the device when
-/// the last of its owners (its handle, each of its mappings) lets go.
+/// Physical memory: what cudaMalloc takes, and what cuMemCreate gives a handle of. It goes back to the device
+/// when the last of its owners (its handle, each of its mappings) lets go.
 struct Chunk {
   std::uint64_t size = 0;
   int device = 0;
-  bool on_host = false;       ///< it takes nothing of the device
-  std::uint64_t offset = 0;   ///< of the file behind it
-  int file = -1;              ///< a file of its own, once it was shown to another process; -1: its device's file
+  bool on_host = false;      ///< it takes nothing of the device
+  bool imported = false;     ///< another process's: its bytes are what that one knows
+  std::uint64_t offset = 0;  ///< of the file behind it
+  int file = -1;  ///< a file of its own, once it was shown to another process; -1: its device's file
   std::uint64_t handles = 0;   ///< times that the program holds it
   std::uint64_t mappings = 0;  ///< times that it is mapped
 };
@@ -51,9 +56,9 @@ struct Mapping {
 };
 
 /// How the bytes at device addresses exist for the host.
-enum class Backing {
+enum class Backing : std::uint8_t {
   kNone,      ///< they cannot be touched
-  kFlat,      ///< every address can be read and written; what is unmapped keeps its bytes
+  kFlat,      ///< every address can be read and written; what is mapped again is zero
   kPhysical,  ///< chunks have their bytes and carry them from mapping to mapping; nothing else can be touched
 };
 
@@ -61,19 +66,24 @@ enum class Backing {
 class Memory {
  public:
   explicit Memory(const Settings& settings);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   // ---- as cudaMalloc and cudaFree ----
-  Outcome allocate(int device, std::uint64_t size, std::uint64_t& address);
+  Outcome allocate(int number, std::uint64_t size, std::uint64_t& address);
   /// kInvalid where no allocation begins there.
   Outcome free(std::uint64_t address);
 
   // ---- as cuMem... ----
-  Outcome reserve(int device, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
+  Outcome reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
                   std::uint64_t& address);
   Outcome unreserve(std::uint64_t address, std::uint64_t size);
-  Outcome create(int device, std::uint64_t size, bool on_host, Chunk*& handle);
+  Outcome create(int number, std::uint64_t size, bool on_host, Chunk*& handle);
   Outcome release(Chunk* handle);
+  /// kUnsupported where it is not all of the handle's memory.
   Outcome map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle);
+  /// All mappings in the range, which may have holes but cut none of them.
   Outcome unmap(std::uint64_t address, std::uint64_t size);
   Outcome set_access(std::uint64_t address, std::uint64_t size, bool accessible);
   Outcome retain(std::uint64_t address, Chunk*& handle);
@@ -82,7 +92,7 @@ class Memory {
   /// A file descriptor with the chunk's bytes, the chunk's own: kInvalid where memory has no bytes.
   Outcome share(Chunk* handle, int& file);
   /// A chunk of another process, of whose file `file` is a descriptor, taken over.
-  Outcome adopt(int device, int file, std::uint64_t size, Chunk*& handle);
+  Outcome adopt(int number, int file, std::uint64_t size, Chunk*& handle);
   /// Maps a chunk at addresses of its own, as cudaIpcOpenMemHandle does.
   Outcome open(Chunk* handle, std::uint64_t& address);
 
@@ -91,14 +101,19 @@ class Memory {
   [[nodiscard]] std::unique_ptr<Mapping> find(std::uint64_t address) const;
   /// Whether all of the bytes are mapped and may be used.
   [[nodiscard]] bool usable(std::uint64_t address, std::uint64_t size) const;
-  [[nodiscard]] std::uint64_t used(int device) const;  ///< bytes, the context's included
-  [[nodiscard]] std::uint64_t peak(int device) const;  ///< the most that was ever used
+  [[nodiscard]] std::uint64_t used(int number) const;  ///< bytes, the context's included
+  [[nodiscard]] std::uint64_t peak(int number) const;  ///< the most that was ever used
   [[nodiscard]] std::uint64_t total() const { return settings_.memory; }
   [[nodiscard]] Backing backing() const { return backing_; }
   /// Takes a device into use: its context takes memory.
-  void touch(int device);
+  void touch(int number);
 
  private:
+  /// A page that small allocations share.
+  struct Shared {
+    std::shared_ptr<Chunk> chunk;
+    std::uint64_t used = 0;
+  };
   struct Device {
     bool in_use = false;
     std::uint64_t used = 0;
@@ -108,12 +123,12 @@ class Memory {
     std::uint64_t file_end = 0;                    ///< of what chunks have had
     std::map<std::uint64_t, std::uint64_t> taken;  ///< addresses: begin to end
     std::map<std::uint64_t, std::uint64_t> reservations;  ///< of cuMemAddressReserve: begin to size
-    std::map<std::uint64_t, std::weak_ptr<Chunk>> small;  ///< pages that small allocations share
+    std::map<std::uint64_t, Shared> small;                ///< pages, by their begin
   };
 
   Device& device(int number);
-  Outcome take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
-                         std::uint64_t& address);
+  static Outcome take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
+                                std::uint64_t& address);
   Outcome allocate_small(int number, std::uint64_t size, std::uint64_t& address);
   Outcome charge(int number, std::uint64_t size);
   void let_go(Chunk& chunk);
@@ -124,14 +139,16 @@ class Memory {
   void expose(const Mapping& mapping);
   void unback(std::uint64_t address, std::uint64_t size);
   void erase(std::map<std::uint64_t, Mapping>::iterator mapping);
-  const Mapping* holder(std::uint64_t address) const;
+  [[nodiscard]] const Mapping* holder(std::uint64_t address) const;
+  /// The first mapping that ends after an address.
+  [[nodiscard]] std::map<std::uint64_t, Mapping>::iterator first_from(std::uint64_t address);
 
   const Settings& settings_;
   Backing backing_;
   mutable std::mutex mutex_;
   std::vector<Device> devices_;
-  std::map<std::uint64_t, Mapping> mappings_;                ///< by their begin
-  std::map<Chunk*, std::shared_ptr<Chunk>> chunks_;          ///< those that the program holds a handle of
+  std::map<std::uint64_t, Mapping> mappings_;        ///< by their begin
+  std::map<Chunk*, std::shared_ptr<Chunk>> chunks_;  ///< those that the program holds a handle of
 };
 
 }  // namespace nullcuda

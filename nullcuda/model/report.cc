@@ -42,15 +42,20 @@ void summary() {
   std::uint64_t made_up = 0;
   for (const auto& [name, count] : guesses()) made_up += count;
   std::ostringstream line;
-  line << settings().gpu->name << ": " << Call::ticks() << " calls, " << machine().memory.peak(0) / (1U << 20U)
-       << " MiB of device 0 used at most, " << made_up << " values made up";
+  line << settings().gpu->name << ": " << Call::ticks() << " calls, "
+       << machine().memory.peak(0) / (1U << 20U) << " MiB of device 0 used at most, " << made_up
+       << " values made up";
   say(line.str());
   if (settings().log < 2) return;
   for (const auto& [name, count] : stub_calls()) say("stub " + name + " x" + std::to_string(count));
   for (const auto& [name, count] : guesses()) say("made up: " + name + " x" + std::to_string(count));
 }
 
+/// The process that uses CUDA. One that it forked cannot (nor on a GPU), and has nothing to report.
+pid_t owner = 0;
+
 void at_exit() {
+  if (getpid() != owner) return;
   if (settings().log > 0) summary();
   if (settings().report.empty()) return;
   const int file = ::open(file_name().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -75,8 +80,9 @@ std::string report() {
 }
 
 void report_at_exit() {
-  static const bool kOnce = std::atexit(at_exit) == 0;
-  if (!kOnce) say("no report: too many functions to call at exit");
+  owner = getpid();
+  static const bool once = std::atexit(at_exit) == 0;
+  if (!once) say("no report: too many functions to call at exit");
 }
 
 }  // namespace nullcuda

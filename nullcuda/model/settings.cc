@@ -1,9 +1,10 @@
 #include "model/settings.h"
 
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
 #include <regex>
 #include <sstream>
+#include <system_error>
 #include <unistd.h>
 
 namespace nullcuda {
@@ -21,10 +22,19 @@ std::string variable(const char* name, const char* otherwise = "") {
 std::uint64_t number(const char* name, std::uint64_t otherwise) {
   const std::string text = variable(name);
   if (text.empty()) return otherwise;
-  char* end = nullptr;
-  const std::uint64_t value = std::strtoull(text.c_str(), &end, 10);
-  if (*end != '\0' || text.front() == '-') stop(std::string(name) + ": not a number: " + text);
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end) stop(std::string(name) + ": not a number: " + text);
   return value;
+}
+
+std::uint64_t mebibytes(const char* name, std::uint64_t otherwise) {
+  if (variable(name).empty()) return otherwise;
+  constexpr std::uint64_t kMost = 4ULL << 20U;  // 4 TiB: of addresses a device has no more
+  const std::uint64_t value = number(name, 0);
+  if (value > kMost) stop(std::string(name) + ": at most " + std::to_string(kMost));
+  return value * kMiB;
 }
 
 Settings read() {
@@ -36,9 +46,8 @@ Settings read() {
   const std::uint64_t devices = number("NULLCUDA_DEVICES", 1);
   if (devices > kMost) stop("NULLCUDA_DEVICES: at most 16");
   settings.devices = static_cast<int>(devices);
-  settings.memory = number("NULLCUDA_MEMORY_MIB", settings.gpu->memory / kMiB) * kMiB;
-  if (variable("NULLCUDA_MEMORY_MIB").empty()) settings.memory = settings.gpu->memory;
-  settings.context = number("NULLCUDA_CONTEXT_MIB", settings.gpu->context / kMiB) * kMiB;
+  settings.memory = mebibytes("NULLCUDA_MEMORY_MIB", settings.gpu->memory);
+  settings.context = mebibytes("NULLCUDA_CONTEXT_MIB", settings.gpu->context);
   settings.completion = parse_completion(variable("NULLCUDA_EVENTS", "at_once"));
   settings.failures = parse_failures(variable("NULLCUDA_FAIL"));
   settings.checks = number("NULLCUDA_CHECK", 0) != 0;
@@ -61,8 +70,8 @@ std::smatch matched(const std::string& text, const char* pattern, const char* na
 }  // namespace
 
 const Settings& settings() {
-  static const Settings* const kSettings = new Settings(read());  // never destroyed: used until the very end
-  return *kSettings;
+  static const Settings* const taken = new Settings(read());  // never destroyed: used until the very end
+  return *taken;
 }
 
 void say(const std::string& line) {
@@ -76,7 +85,7 @@ void stop(const std::string& line) {
 }
 
 Completion parse_completion(const std::string& text) {
-  const std::smatch match = matched(text, "at_once|delay:(\\d{1,9})|random:(\\d{1,9})(?:/(\\d{1,9}))?",
+  const std::smatch match = matched(text, R"(at_once|delay:(\d{1,9})|random:(\d{1,9})(?:/(\d{1,9}))?)",
                                     "NULLCUDA_EVENTS", "at_once, delay:CALLS or random:SEED[/CALLS]");
   if (match[1].matched) return {.calls = std::stoull(match[1])};
   if (!match[2].matched) return {};
@@ -89,9 +98,9 @@ std::vector<Failure> parse_failures(const std::string& text) {
   std::vector<Failure> failures;
   std::istringstream rules(text);
   for (std::string rule; std::getline(rules, rule, ',');) {
-    const std::smatch match =
-        matched(rule, "([A-Za-z_0-9]*\\*?)(?:@(\\d{1,18})(\\+?)|%(\\d{1,9})/([1-9]\\d{0,8}))=([1-9]\\d{0,3})",
-                "NULLCUDA_FAIL", "NAME@N=ERROR, NAME@N+=ERROR or NAME%SEED/ONE_IN=ERROR");
+    const std::smatch match = matched(
+        rule, R"(([A-Za-z_0-9]+\*?|\*)(?:@([1-9]\d{0,17})(\+?)|%(\d{1,9})/([1-9]\d{0,8}))=([1-9]\d{0,3}))",
+        "NULLCUDA_FAIL", "NAME@N=ERROR, NAME@N+=ERROR or NAME%SEED/ONE_IN=ERROR");
     Failure failure{.pattern = match[1], .error = std::stoi(match[6])};
     if (match[2].matched) {
       failure.nth = std::stoull(match[2]);

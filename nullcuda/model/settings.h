@@ -20,7 +20,7 @@ struct Completion {
 /// A call that fails: the calls of functions whose name matches `pattern` (`*` at its end matches the rest).
 struct Failure {
   std::string pattern;
-  std::uint64_t nth = 0;     ///< this call, counted from 1; 0: at random
+  std::uint64_t nth = 0;     ///< this call, counted from 1, with `*` among all calls of CUDA; 0: at random
   bool lasting = false;      ///< and every later one
   std::uint64_t seed = 0;    ///< of what is random
   std::uint64_t one_in = 1;  ///< how rarely it is
@@ -34,12 +34,13 @@ struct Settings {
   std::uint64_t context = 0;  ///< bytes of it that are in use before the program asks for any
   Completion completion;
   std::vector<Failure> failures;
-  bool values = false;              ///< device memory can be read and written; some of its bytes are known
-  bool checks = false;              ///< memory is real, and whoever uses it wrongly is stopped
-  std::uint64_t values_limit = 0;   ///< bytes: copies and fills of more are not carried out, but in checking mode
-  std::string report;               ///< file that the report is written to when the process ends; "" for none
-  std::string kernels;              ///< library whose functions run as the kernels of their names; "" for none
-  int log = 0;                      ///< 0: nothing but errors; 1: a summary at the end; 2: first calls
+  bool values = false;  ///< device memory can be read and written; some of its bytes are known
+  bool checks = false;  ///< memory is real, and whoever uses it wrongly is stopped
+  std::uint64_t values_limit =
+      0;                ///< bytes: copies and fills of more are not carried out, but in checking mode
+  std::string report;   ///< file that the report is written to when the process ends; "" for none
+  std::string kernels;  ///< library whose functions run as the kernels of their names; "" for none
+  int log = 0;          ///< 0: nothing but errors; 1: a summary at the end; 2: first calls
 };
 
 /// The settings of this process. What cannot be understood ends it with one line.

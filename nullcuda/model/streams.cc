@@ -33,10 +33,16 @@ constexpr StreamId kPerThread = 2;
 
 thread_local CaptureMode thread_mode = CaptureMode::kGlobal;
 
-std::uint64_t this_thread() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
+std::uint64_t this_thread() {
+  return std::hash<std::thread::id>()(std::this_thread::get_id());
+}
 
-bool is_default(StreamId stream) { return stream == kLegacy || stream == kPerThread; }
-bool blocks(unsigned flags) { return (flags & kNonBlocking) == 0; }
+bool is_default(StreamId stream) {
+  return stream == kLegacy || stream == kPerThread;
+}
+bool blocks(unsigned flags) {
+  return (flags & kNonBlocking) == 0;
+}
 
 void join(Clock& clock, const Clock& other) {
   for (const auto& [stream, pieces] : other) {
@@ -58,7 +64,8 @@ std::string named(StreamId stream) {
 }
 
 double milliseconds() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -90,7 +97,8 @@ bool Streams::destroy(StreamId id) {
   const auto found = streams_.find(id);
   if (is_default(id) || found == streams_.end()) return false;
   const Stream& stream = found->second;
-  if (const Recording* recording = find_recording(stream.capture); recording != nullptr && recording->capture.origin == id)
+  if (const Recording* recording = find_recording(stream.capture);
+      recording != nullptr && recording->capture.origin == id)
     drop(stream.capture);
   gone_due_ = std::max(gone_due_, stream.due);
   join(gone_, stream.clock);
@@ -119,7 +127,9 @@ int Streams::device(StreamId id, int current) const {
 
 // ---- time ----
 
-std::uint64_t Streams::now() const { return Call::ticks() + passed_; }
+std::uint64_t Streams::now() const {
+  return Call::ticks() + passed_;
+}
 
 std::uint64_t Streams::delay() {
   const Completion& completion = settings_.completion;
@@ -140,13 +150,17 @@ void Streams::join_blocking(Clock& clock) const {
 /// The legacy stream and the streams that were not created apart from it wait for each other.
 void Streams::begin_piece(Stream& stream, StreamId id) {
   stream.due = std::max(stream.due, now() + delay());
-  if (id == kLegacy) stream.due = std::max(stream.due, blocking_due_);
-  else if (blocks(stream.flags)) stream.due = std::max(stream.due, legacy_.due);
+  if (id == kLegacy)
+    stream.due = std::max(stream.due, blocking_due_);
+  else if (blocks(stream.flags))
+    stream.due = std::max(stream.due, legacy_.due);
   note_due(stream, id);
   if (!settings_.checks) return;
   join(stream.clock, host_);
-  if (id == kLegacy) join_blocking(stream.clock);
-  else if (blocks(stream.flags)) join(stream.clock, legacy_.clock);
+  if (id == kLegacy)
+    join_blocking(stream.clock);
+  else if (blocks(stream.flags))
+    join(stream.clock, legacy_.clock);
   stream.clock[id] = ++stream.pieces;
 }
 
@@ -297,7 +311,8 @@ void Streams::synchronize_all() {
 
 std::string Streams::work(StreamId id, const std::vector<Use>& uses) {
   // Most of what a program does: nothing is checked, nothing takes time, nothing is captured.
-  if (!settings_.checks && settings_.completion.calls == 0 && capturing_.load(std::memory_order_acquire) == 0) return {};
+  if (!settings_.checks && settings_.completion.calls == 0 && capturing_.load(std::memory_order_acquire) == 0)
+    return {};
   const std::scoped_lock lock(mutex_);
   Stream* stream = find(id);
   if (stream == nullptr) return settings_.checks ? named(id) + " does not exist" : "";
@@ -334,9 +349,9 @@ std::string Streams::check(StreamId id, const Stream& stream, const Use& use) {
     const Access& access = next->second;
     const auto wrong = [&](StreamId other, const char* what) {
       std::ostringstream text;
-      text << std::hex << "0x" << next->first << std::dec << " (" << next->second.end - next->first << " bytes) is "
-           << (use.writes ? "written" : "read") << " on " << named(id) << " while it may still be " << what << " on "
-           << named(other) << ": nothing orders the two";
+      text << std::hex << "0x" << next->first << std::dec << " (" << next->second.end - next->first
+           << " bytes) is " << (use.writes ? "written" : "read") << " on " << named(id)
+           << " while it may still be " << what << " on " << named(other) << ": nothing orders the two";
       return text.str();
     };
     if (access.written != 0 && access.writer != id && at(stream.clock, access.writer) < access.written)
@@ -452,7 +467,8 @@ int Streams::end_capture(StreamId id, std::unique_ptr<Graph>& graph) {
   const bool joined = std::ranges::all_of(
       recording.pieces, [&](const auto& part) { return at(stream->captured, part.first) >= part.second; });
   drop(recording.capture.id);
-  if (recording.capture.mode != CaptureMode::kRelaxed && recording.capture.thread != this_thread()) return kWrongThread;
+  if (recording.capture.mode != CaptureMode::kRelaxed && recording.capture.thread != this_thread())
+    return kWrongThread;
   if (recording.capture.invalid) return kInvalidated;
   if (!joined) return kUnjoined;
   graph = std::make_unique<Graph>(recording.graph);
@@ -494,8 +510,12 @@ int Streams::forbidden() {
   return captures_.empty() ? 0 : kUnsupported;
 }
 
-CaptureMode Streams::exchange_mode(CaptureMode mode) { return std::exchange(thread_mode, mode); }
+CaptureMode Streams::exchange_mode(CaptureMode mode) {
+  return std::exchange(thread_mode, mode);
+}
 
-std::string Streams::launch(const Graph& graph, StreamId stream) { return work(stream, graph.uses); }
+std::string Streams::launch(const Graph& graph, StreamId id) {
+  return work(id, graph.uses);
+}
 
 }  // namespace nullcuda

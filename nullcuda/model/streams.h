@@ -1,11 +1,13 @@
 // Streams, events and captures: what waits for what, and when it is done.
 //
-// Work takes time only as far as the settings want it to (settings.h, Completion): each piece of it is due at a tick,
-// a number of calls, never before the work that lies before it on its stream. Waiting lets the time pass.
+// Work takes time only as far as the settings want it to (settings.h, Completion): each piece of it is due at
+// a tick, a number of calls, never before the work that lies before it on its stream. Waiting lets the time
+// pass.
 //
-// In checking mode every stream has a vector clock (Lamport; Mattern 1989): how much of each stream's work is known to
-// be done before its next piece. Two uses of the same bytes, one of them a write, on different streams and with none
-// known to be done before the other, are an error of stream order, whether or not it would have shown this time.
+// In checking mode every stream has a vector clock (Lamport; Mattern 1989): how much of each stream's work is
+// known to be done before its next piece. Two uses of the same bytes, one of them a write, on different
+// streams and with none known to be done before the other, are an error of stream order, whether or not it
+// would have shown this time.
 #pragma once
 
 #include <atomic>
@@ -22,21 +24,22 @@
 
 namespace nullcuda {
 
-using StreamId = std::uint64_t;  ///< a cudaStream_t; 0 and 2 are the default streams, the legacy and the per-thread one
+using StreamId =
+    std::uint64_t;  ///< a cudaStream_t; 0 and 2 are the default streams, the legacy and the per-thread one
 
 /// How much of each stream's work is done: stream to number of its pieces.
 using Clock = std::unordered_map<StreamId, std::uint64_t>;
 
 /// What lies before an event: where it was recorded.
 struct Event {
-  std::uint64_t due = 0;       ///< the tick by which it is done
-  std::uint64_t capture = 0;   ///< the capture in which it was recorded; 0: none
+  std::uint64_t due = 0;      ///< the tick by which it is done
+  std::uint64_t capture = 0;  ///< the capture in which it was recorded; 0: none
   StreamId stream = 0;
   bool recorded = false;
   bool timed = true;
   int device = 0;
-  double milliseconds = 0;     ///< host time when it was recorded
-  Clock clock;                 ///< of the capture in which it was recorded; of no capture: in checking mode
+  double milliseconds = 0;  ///< host time when it was recorded
+  Clock clock;              ///< of the capture in which it was recorded; of no capture: in checking mode
 };
 
 /// Bytes that a piece of work reads or writes.
@@ -47,7 +50,7 @@ struct Use {
 };
 
 /// How a thread takes captures, as cudaStreamCaptureMode.
-enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+enum class CaptureMode : std::uint8_t { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct Capture {
   std::uint64_t id = 0;
@@ -63,56 +66,57 @@ struct Graph {
   std::uint64_t nodes = 0;
 };
 
-/// All streams of a process. Any thread may call it. What returns an int returns a cudaError_t, 0 for success; around
-/// captures these are what driver 580 was seen to answer.
+/// All streams of a process. Any thread may call it. What returns an int returns a cudaError_t, 0 for
+/// success; around captures these are what driver 580 was seen to answer.
 class Streams {
  public:
   explicit Streams(const Settings& settings);
 
   StreamId create(int device, unsigned flags, int priority);
   /// Its work goes on, and a capture that began on it is gone.
-  bool destroy(StreamId stream);
-  [[nodiscard]] int priority(StreamId stream) const;
-  [[nodiscard]] unsigned flags(StreamId stream) const;
-  [[nodiscard]] int device(StreamId stream, int current) const;
+  bool destroy(StreamId id);
+  [[nodiscard]] int priority(StreamId id) const;
+  [[nodiscard]] unsigned flags(StreamId id) const;
+  [[nodiscard]] int device(StreamId id, int current) const;
 
   // ---- events ----
   Event* create_event(int device, bool timed);
   bool destroy_event(Event* event);
-  int record(Event* event, StreamId stream);
-  int wait(StreamId stream, const Event* event);
+  int record(Event* event, StreamId id);
+  int wait(StreamId id, const Event* event);
   /// Host time between two events.
   int elapsed(const Event* from, const Event* to, double& milliseconds) const;
   /// Whether all before the event is done, or all on the stream; the host knows it from then on.
   int query(const Event* event);
-  int query(StreamId stream);
+  int query(StreamId id);
   int synchronize(const Event* event);
-  int synchronize(StreamId stream);
+  int synchronize(StreamId id);
   void synchronize_all();
   /// The same for a stream, for calls that wait of themselves: nothing is asked.
-  void finish(StreamId stream);
+  void finish(StreamId id);
 
   // ---- work ----
-  /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same bytes,
+  /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same
+  /// bytes,
   /// "" if nothing; always "" without checking mode.
-  std::string work(StreamId stream, const std::vector<Use>& uses);
-  /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that all of
-  /// that is done, "" if nothing.
+  std::string work(StreamId id, const std::vector<Use>& uses);
+  /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that
+  /// all of that is done, "" if nothing.
   std::string forget(std::uint64_t begin, std::uint64_t size);
 
   // ---- captures ----
   /// 0 or the cudaError_t of the attempt.
-  int begin_capture(StreamId stream, CaptureMode mode);
-  int end_capture(StreamId stream, std::unique_ptr<Graph>& graph);
+  int begin_capture(StreamId id, CaptureMode mode);
+  int end_capture(StreamId id, std::unique_ptr<Graph>& graph);
   /// The capture that a stream is part of; id 0: none.
-  [[nodiscard]] Capture capture(StreamId stream) const;
-  /// What calls that a capture may not be able to bear must ask first: 0, or the error that they end with, which also
-  /// spoils the captures.
+  [[nodiscard]] Capture capture(StreamId id) const;
+  /// What calls that a capture may not be able to bear must ask first: 0, or the error that they end with,
+  /// which also spoils the captures.
   int unsafe();
   /// The same for calls that no capture can bear, whatever its mode and the thread's.
   int forbidden();
-  CaptureMode exchange_mode(CaptureMode mode);
-  std::string launch(const Graph& graph, StreamId stream);
+  static CaptureMode exchange_mode(CaptureMode mode);
+  std::string launch(const Graph& graph, StreamId id);
 
  private:
   struct Stream {
@@ -120,7 +124,7 @@ class Streams {
     unsigned flags = 0;
     int priority = 0;
     std::uint64_t due = 0;
-    std::uint64_t pieces = 0;   ///< of work so far
+    std::uint64_t pieces = 0;  ///< of work so far
     Clock clock = {};
     std::uint64_t capture = 0;  ///< the capture that it is part of; 0: none
     Clock captured = {};        ///< in it

@@ -21,7 +21,7 @@ LIBRARY = "libnullcuda.so"
 # What programs open by name, whether torch was linked against it or not.
 OPENED = {"libcuda.so.1", "libnvidia-ml.so.1"}
 CUDA_LIBRARY = re.compile(r"lib(cu[a-zA-Z]+|nccl|nv[a-zA-Z_]+)\.so\.\d+")
-FLAGS = ("-std=c++20", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-w")
+FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-w")
 
 
 def cache() -> Path:

@@ -19,6 +19,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="nullcuda", description="Run CUDA programs without a GPU.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("build", help="build the libraries for the installed torch and print their folder")
+    commands.add_parser("version", help="print the version of the installed torch")
     run = commands.add_parser("run", help="run a program: nullcuda run [OPTIONS] -- PROGRAM ARGUMENTS")
     run.add_argument("--gpu", metavar="NAME", help="h200 (default), h100, a100, a100-40gb, b200, rtx4090")
     run.add_argument("--memory", type=int, metavar="MIB", help="memory of each device, where not the GPU's own")
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if options.command == "run":
             return run(options)
-        print(build.build())
+        print(build.build() if options.command == "build" else build.distribution().version)
     except Error as error:
         print(f"nullcuda: {error}", file=sys.stderr)
         return 2
