@@ -35,6 +35,7 @@ import report
 ALLOCATORS = ("default", "expandable", "first", "second")
 STWEAVER = ("first", "second")
 ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+OURS = [str(environment.ROOT / part) for part in ("python", "nullcuda/python")]
 HOST_MEMORY = 12 << 30  # bytes: a wrong count on null CUDA may ask for anything
 
 
@@ -119,7 +120,7 @@ def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, o
     log, steps = folder / f"{allocator}.log", folder / f"{allocator}-{job.rank}.jsonl"
     inherited = {name: value for name, value in os.environ.items() if name not in ALLOCATOR_SETTINGS}
     variables = inherited | {
-        "PYTHONPATH": os.pathsep.join(str(environment.ROOT / part) for part in ("python", "nullcuda/python")),
+        "PYTHONPATH": os.pathsep.join([*OURS, os.environ.get("PYTHONPATH", "")]),
         "LIVE_STEPS": str(job.steps),
         "LIVE_OUT": str(folder / f"{allocator}-{{rank}}.jsonl"),
         "HF_HUB_OFFLINE": "1",

@@ -312,17 +312,17 @@ def meeting(one: list[Event], other: list[Event], i: int, j: int) -> tuple[int, 
 
 
 def summary(results: dict[str, dict[str, Any]]) -> str:
-    """Make the table, and below it what is not identical."""
+    """Make the table, and below it what is not identical; a star stands for "apart from sizes"."""
     head = [
         "job",
         "events identical / all",
         "requested",
         "here",
-        "reserved, default",
+        "default",
         "here",
         "expandable",
         "here",
-        "seconds",
+        "s",
     ]
     rows = [[name, *cells(result)] for name, result in results.items()]
     notes = [f"- {name}: {verdict(result)}" for name, result in results.items() if not result.get("exact")]
@@ -333,7 +333,7 @@ def cells(result: dict[str, Any]) -> list[str]:
     if result["error"]:
         return ["failed", *["-"] * 7]
     recorded, here = result["recorded"], result["here"]
-    aside = "" if result["sizes_compared"] else " apart from sizes"
+    aside = "" if result["sizes_compared"] else "*"
     return [
         f"{result['identical']} / {result['events']}{aside}",
         *(gib(side[what]) for what in ("requested", "reserved") for side in (recorded, here)),
