@@ -110,7 +110,7 @@ Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, s
                                std::uint64_t& address) {
   const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace + kPage;
   const std::uint64_t top = first - kPage + kSpace;
-  // Downwards from where the last ones were taken; once more from the top, over what was given back since.
+  // Downwards from where the last ones were taken, or given back; once more from the top, over all that is free.
   for (std::uint64_t end : {device.next, top}) {
     while (end >= first + size) {
       const std::uint64_t begin = (end - size) / alignment * alignment;
@@ -126,6 +126,12 @@ Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, s
     }
   }
   return Outcome::kOutOfMemory;
+}
+
+void Memory::give_addresses(Device& device, std::uint64_t begin) const {
+  const auto range = device.taken.find(begin);
+  if (backing_ != Backing::kPhysical) device.next = std::max(device.next, range->second);
+  device.taken.erase(range);
 }
 
 Outcome Memory::reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
@@ -160,7 +166,7 @@ Outcome Memory::unreserve(std::uint64_t address, std::uint64_t size) {
   const auto mapping = first_from(address);
   if (mapping != mappings_.end() && mapping->first < address + size) return Outcome::kInvalid;
   device.reservations.erase(reservation);
-  device.taken.erase(address);
+  give_addresses(device, address);
   return Outcome::kOk;
 }
 
@@ -405,11 +411,11 @@ Outcome Memory::free(std::uint64_t address) {
     if (--chunk->mappings > 0) return Outcome::kOk;
     device.small.erase(shared);
     unback(page, kPage);
-    device.taken.erase(page);
+    give_addresses(device, page);
     give_back(*chunk);
     return Outcome::kOk;
   }
-  device.taken.erase(address);
+  give_addresses(device, address);
   erase(mapping);
   return Outcome::kOk;
 }

@@ -1,8 +1,8 @@
 // Device memory: what is in use of each device, which addresses are whose, and what lies behind them.
 //
-// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). New ones are taken from the top
-// downwards, as the driver of an H200 was seen to do, and none is handed out twice before all were: what is
-// used after it was freed shows.
+// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). They are taken from the top downwards, those
+// that were given back before others, as the driver of an H200 was seen to do. Only in checking mode none is handed
+// out twice before all were: what is used after it was freed shows.
 #pragma once
 
 #include <cstdint>
@@ -129,6 +129,7 @@ class Memory {
   Device& device(int number);
   static Outcome take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
                                 std::uint64_t& address);
+  void give_addresses(Device& device, std::uint64_t begin) const;
   Outcome allocate_small(int number, std::uint64_t size, std::uint64_t& address);
   Outcome charge(int number, std::uint64_t size);
   void let_go(Chunk& chunk);

@@ -52,7 +52,9 @@ Settings read() {
   settings.failures = parse_failures(variable("NULLCUDA_FAIL"));
   settings.checks = number("NULLCUDA_CHECK", 0) != 0;
   settings.values = settings.checks || number("NULLCUDA_VALUES", 0) != 0;
-  settings.values_limit = number("NULLCUDA_VALUES_LIMIT", 4 * kMiB);
+  constexpr std::uint64_t kElements = 1U << 18U;
+  constexpr std::uint64_t kLongest = 16;  // bytes of an element
+  settings.values_limit = number("NULLCUDA_VALUES_LIMIT", kElements) * kLongest;
   settings.report = variable("NULLCUDA_REPORT");
   settings.kernels = variable("NULLCUDA_KERNELS");
   settings.log = static_cast<int>(number("NULLCUDA_LOG", 0));

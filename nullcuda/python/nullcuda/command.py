@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--rank", type=int, metavar="R", help="be rank R of --world N, whose others are not there")
     run.add_argument("--world", type=int, metavar="N")
     run.add_argument("--values", action="store_true", help="compute small values that the program reads")
+    run.add_argument("--values-limit", type=int, metavar="N", help="elements of the largest tensor computed")
     run.add_argument("--routing", metavar="RULE", help="of experts: even (default), seed:N or a file")
     run.add_argument("--check", action="store_true", help="stop where memory is used wrongly or out of order")
     run.add_argument("--events", metavar="WHEN", help="done at_once (default), delay:CALLS, random:SEED[/CALLS]")
@@ -62,6 +63,7 @@ def environment(options: argparse.Namespace, libraries: Path) -> dict[str, str]:
         "NULLCUDA_RANK": options.rank or (0 if world else None),
         "NULLCUDA_WORLD": options.world,
         "NULLCUDA_VALUES": "1" if options.values or options.check else None,
+        "NULLCUDA_VALUES_LIMIT": options.values_limit,
         "NULLCUDA_ROUTING": options.routing,
         "NULLCUDA_CHECK": "1" if options.check else None,
         "NULLCUDA_EVENTS": options.events,
