@@ -1,6 +1,6 @@
 # The front door. Each target sets up what it needs first; a second run does no set-up work.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint fuzz bench torch-headers clean
+.PHONY: help setup build demo test lint fuzz bench live torch-headers clean
 
 FUZZ_SECONDS ?= 30
 
@@ -29,9 +29,13 @@ fuzz: setup ## only the fuzzers, FUZZ_SECONDS=30 each
 bench: build ## plan every example and print size, bound, peak, ratio, winner, seconds, memory
 	@. ./tools/environment.sh && python3 bench/plan.py
 
+live: build ## training loops that are not ours, on null CUDA: JOBS="trainer fsdp2_of_8" for some of them
+	@tools/build.sh release stweaver_library
+	@python3 bench/live/run.py $(JOBS)
+
 torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 to 2.15 (fetched once, 130 MB; no GPU)
 	@. ./tools/environment.sh && python3 tools/torch_headers.py
 	@tools/torch_matrix.sh
 
 clean: ## remove what was built (not what was set up)
-	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/package
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/package build/nullcuda

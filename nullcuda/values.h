@@ -1,8 +1,8 @@
 // What a library that watches the operations of a framework tells null CUDA, and asks of it: C functions of
 // libnullcuda.so. Addresses are device addresses; sizes are bytes. All of them may be called from any thread.
 //
-// Device memory of a process that watches is readable and writable (NULLCUDA_VALUES=1): what is *known* there is
-// what a GPU would hold.
+// Device memory of a process that watches is readable and writable (NULLCUDA_VALUES=1): what is *known* there
+// is what a GPU would hold.
 #pragma once
 
 #include <stddef.h>
@@ -23,17 +23,18 @@ void nullcuda_forget(const void* address, size_t size);
 int nullcuda_knows(const void* address, size_t size);
 
 /// The next copy to the host of at most 8 bytes that this thread makes gets `value` (little endian) where the
-/// bytes are unknown: for counts that a kernel left in scratch memory. nullcuda_answer_no_more() takes it back.
+/// bytes are unknown: for counts that a kernel left in scratch memory. nullcuda_answer_no_more() takes it
+/// back.
 void nullcuda_answer(int64_t value);
 void nullcuda_answer_no_more(void);
 
-/// Something that steers the program was not known and had to be made up. `what` names it (an operator, a policy);
-/// the report at the end counts each name.
+/// Something that steers the program was not known and had to be made up. `what` names it (an operator, a
+/// policy); the report at the end counts each name.
 void nullcuda_guess(const char* what);
 
-/// A kernel on `stream` (a cudaStream_t) reads (`writes` = 0) or writes the bytes. In checking mode the process
-/// stops with one line if they are not mapped, or if another stream's use of them is not ordered before this one;
-/// without it nothing happens.
+/// A kernel on `stream` (a cudaStream_t) reads (`writes` = 0) or writes the bytes. In checking mode the
+/// process stops with one line if they are not mapped, or if another stream's use of them is not ordered
+/// before this one; without it nothing happens.
 void nullcuda_use(const void* address, size_t size, const void* stream, int writes);
 
 /// 1 in checking mode.

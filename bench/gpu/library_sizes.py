@@ -1,12 +1,12 @@
 """Record what cuDNN and cuFFT ask for on this GPU: a table for null CUDA (nullcuda/tables).
 
-    python3 bench/gpu/library_sizes.py --out build/gpu                         the default clients and the sweep
+    python3 bench/gpu/library_sizes.py --out build/gpu              the default clients and the sweep
     python3 bench/gpu/library_sizes.py --out build/gpu diffusers_unet --no-sweep
 
 Programs run with nullcuda/recorder in front of the libraries: the clients of bench/gpu/clients as bench/live
-runs them, and a sweep of recurrent networks, Fourier transforms and convolutions of many sizes, from which formulas can be fitted
-(library_sizes-sweep.txt; it is no part of the table). What this GPU
-tells programs of itself comes first: nullcuda/model/gpu.cc has it in a table.
+runs them, whose sizes become the table, and a sweep of recurrent networks, Fourier transforms and
+convolutions of many sizes, from which formulas can be fitted (library_sizes-sweep.txt). What this GPU tells
+programs of itself comes first: nullcuda/model/gpu.cc has it in a table.
 """
 
 import argparse
@@ -30,7 +30,7 @@ sys.path.append(str(ROOT / "bench" / "live"))
 from jobs import JOBS, Job  # noqa: E402
 
 CLIENTS = ("diffusers_unet", "mask_rcnn", "lstm", "fourier")
-HEADERS = ("cudnn.h", "cufftXt.h", "cuda_runtime_api.h")
+HEADERS = ("cudnn.h", "cufftXt.h", "cuda_runtime_api.h", "crt/host_config.h")
 RECORDER = ROOT / "nullcuda" / "recorder" / "recorder.cc"
 MIB = 1 << 20
 # What gpu.cc has of a device, by the numbers of CUdevice_attribute.
@@ -57,8 +57,11 @@ ATTRIBUTES = {
 
 def main() -> None:
     chosen = arguments()
-    if chosen.inside:
-        {"device": show_device, "sweep": lambda: sweep(chosen.seconds)}[chosen.inside]()
+    if chosen.inside == "device":
+        show_device()
+        return
+    if chosen.inside == "sweep":
+        sweep(chosen.seconds)
         return
     chosen.out.mkdir(parents=True, exist_ok=True)
     out = chosen.out.resolve()
@@ -113,6 +116,9 @@ def header_folders() -> list[Path]:
     found = importlib.util.find_spec("nvidia")
     for place in found.submodule_search_locations or () if found else ():
         places = [*sorted(Path(place).glob("*/include")), *places]
+    triton = importlib.util.find_spec("triton")  # has what no package that torch asks for has: crt/
+    for place in triton.submodule_search_locations or () if triton else ():
+        places.append(Path(place) / "backends" / "nvidia" / "include")
     return [place for place in places if any((place / name).is_file() for name in HEADERS)]
 
 
@@ -199,7 +205,7 @@ def show_device() -> None:
 
 
 def sweep(seconds: float) -> None:
-    """Run operations of each family in turn, of random shapes, until the time is over or there are no more."""
+    """Run operations of each family in turn until the time is over or there are no more."""
     draw = random.Random(0)
     end = time.monotonic() + seconds
     families = [networks(draw), transforms(draw), convolutions(draw)]
@@ -219,10 +225,17 @@ def sweep(seconds: float) -> None:
 
 
 def networks(draw: random.Random) -> Iterator[partial[None]]:
-    """Recurrent networks: few values of one size at a time first, so that each can be told from the others."""
+    """Recurrent networks: one size at a time, so that each can be told from the others; then at random."""
     import torch
 
-    base = {"mode": "LSTM", "input": 256, "hidden": 512, "layers": 2, "length": 64, "batch": 16}
+    base: dict[str, Any] = {
+        "mode": "LSTM",
+        "input": 256,
+        "hidden": 512,
+        "layers": 2,
+        "length": 64,
+        "batch": 16,
+    }
     ranges: dict[str, tuple[Any, ...]] = {
         "mode": ("LSTM", "GRU", "RNN"),
         "input": (32, 100, 256, 512, 1000, 2048),

@@ -1,81 +1,25 @@
-// cuDNN's graphs: descriptors that remember what was set, one engine for each graph, and the workspace it
-// would ask.
+// cuDNN's graphs: descriptors that remember what was set (cudnn_graph.h), one engine for each graph, and the
+// workspace it would ask.
 
 #include <algorithm>
 #include <cstring>
 #include <cudnn.h>
-#include <map>
-#include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "api/abi.h"
+#include "api/cudnn_graph.h"
+#include "api/sizes.h"
 
 namespace nullcuda {
 namespace {
-
-struct Value {
-  cudnnBackendAttributeType_t type;
-  std::int64_t count;
-  std::vector<char> bytes;
-};
-
-struct Descriptor {
-  cudnnBackendDescriptorType_t type;
-  std::map<cudnnBackendAttributeName_t, Value> values;
-  const Descriptor* graph =
-      nullptr;  ///< the operation graph that an engine, a configuration or a plan is for
-};
 
 Descriptor* of(cudnnBackendDescriptor_t descriptor) {
   return static_cast<Descriptor*>(descriptor);
 }
 
-std::size_t width(cudnnBackendAttributeType_t type) {
-  switch (type) {
-    case CUDNN_TYPE_BOOLEAN:
-    case CUDNN_TYPE_CHAR:
-      return 1;
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_DOUBLE:
-    case CUDNN_TYPE_VOID_PTR:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-    case CUDNN_TYPE_FRACTION:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
-const Value* find(const Descriptor* descriptor, cudnnBackendAttributeName_t name) {
-  if (descriptor == nullptr) return nullptr;
-  const auto found = descriptor->values.find(name);
-  return found == descriptor->values.end() ? nullptr : &found->second;
-}
-
-const Descriptor* descriptor_in(const Descriptor* descriptor, cudnnBackendAttributeName_t name) {
-  const Value* value = find(descriptor, name);
-  if (value == nullptr || value->bytes.size() < sizeof(void*)) return nullptr;
-  const Descriptor* inner = nullptr;
-  std::memcpy(&inner, value->bytes.data(), sizeof inner);
-  return inner;
-}
-
-std::vector<const Descriptor*> operations(const Descriptor* graph) {
-  const Value* value = find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (value == nullptr) return {};
-  std::vector<const Descriptor*> found(static_cast<std::size_t>(value->count));
-  std::memcpy(found.data(), value->bytes.data(), value->bytes.size());
-  return found;
-}
-
 std::vector<std::int64_t> dimensions(const Descriptor* operation, cudnnBackendAttributeName_t tensor) {
-  const Value* value = find(descriptor_in(operation, tensor), CUDNN_ATTR_TENSOR_DIMENSIONS);
-  if (value == nullptr) return {};
-  std::vector<std::int64_t> found(static_cast<std::size_t>(value->count));
-  std::memcpy(found.data(), value->bytes.data(), value->bytes.size());
-  return found;
+  return elements<std::int64_t>(find(descriptor_in(operation, tensor), CUDNN_ATTR_TENSOR_DIMENSIONS));
 }
 
 // Attention, as one operation or as the products it is made of: the forward pass has two, the backward pass
@@ -94,7 +38,8 @@ std::int64_t attention_backward(const Descriptor* product) {
   return kAttention + 4 * queries[0] * queries[1] * queries[3] * keys[3];
 }
 
-std::int64_t workspace(const Descriptor* graph) {
+/// What the graph asks where nobody recorded it: known of attention alone.
+std::int64_t rule(const Descriptor* graph) {
   std::vector<const Descriptor*> products;
   for (const Descriptor* operation : operations(graph)) {
     const int type = operation->type;
@@ -103,7 +48,15 @@ std::int64_t workspace(const Descriptor* graph) {
   }
   if (products.size() == 2) return kAttention;
   if (products.size() == 5) return attention_backward(products.front());
-  return 0;  // convolutions among them: which engine is chosen, and what it needs, only cuDNN knows
+  return 0;
+}
+
+// Which engine is chosen, and what it needs, only cuDNN knows: recorded on a GPU for some graphs.
+std::int64_t workspace(const Descriptor* graph) {
+  const bool is_convolution = kind_of(graph) == "conv";
+  const auto* found =
+      recorded(kind_of(graph), key_of(graph), is_convolution ? "cuDNN workspace of a convolution" : nullptr);
+  return found != nullptr ? static_cast<std::int64_t>((*found)[0]) : rule(graph);
 }
 
 cudnnStatus_t set(Descriptor* descriptor, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
@@ -114,20 +67,7 @@ cudnnStatus_t set(Descriptor* descriptor, cudnnBackendAttributeName_t name, cudn
               .count = count,
               .bytes = std::vector<char>(width(type) * static_cast<std::size_t>(count))};
   if (values != nullptr) std::memcpy(value.bytes.data(), values, value.bytes.size());
-  descriptor->values[name] = std::move(value);
-  switch (name) {
-    case CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH:
-    case CUDNN_ATTR_ENGINE_OPERATION_GRAPH:
-      descriptor->graph = descriptor_in(descriptor, name);
-      break;
-    case CUDNN_ATTR_ENGINECFG_ENGINE:
-    case CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG:
-      if (const Descriptor* inner = descriptor_in(descriptor, name); inner != nullptr)
-        descriptor->graph = inner->graph;
-      break;
-    default:
-      break;
-  }
+  remember(*descriptor, name, std::move(value));
   return CUDNN_STATUS_SUCCESS;
 }
 

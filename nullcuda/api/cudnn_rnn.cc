@@ -6,6 +6,8 @@
 #include <cudnn.h>
 
 #include "api/abi.h"
+#include "api/cudnn_network.h"
+#include "api/sizes.h"
 
 namespace nullcuda {
 namespace {
@@ -17,17 +19,9 @@ struct Tensor {
   std::array<int, CUDNN_DIM_MAX> strides{};
 };
 
-struct Network {
-  cudnnRNNMode_t mode;
-  cudnnRNNBiasMode_t bias;
-  int directions;
-  cudnnDataType_t type;
-  std::int64_t input, hidden, projection, layers;
-};
-
-struct Sequences {
-  cudnnDataType_t type;
-  std::int64_t length, batch, vector;
+/// Whether anything is dropped; cuDNN's own is a pointer, and so is this.
+struct Dropout {
+  bool some = false;
 };
 
 Tensor* of(cudnnTensorDescriptor_t descriptor) {
@@ -41,6 +35,10 @@ Network* of(cudnnRNNDescriptor_t descriptor) {
 }
 Sequences* of(cudnnRNNDataDescriptor_t descriptor) {
   return std::bit_cast<Sequences*>(descriptor);
+}
+
+Dropout* of(cudnnDropoutDescriptor_t descriptor) {
+  return std::bit_cast<Dropout*>(descriptor);
 }
 
 std::int64_t width(cudnnDataType_t type) {
@@ -187,21 +185,48 @@ NULLCUDA_API cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t descri
   return CUDNN_STATUS_SUCCESS;
 }
 
-NULLCUDA_API cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t,
-                                                    cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
-                                                    cudnnDirectionMode_t direction, cudnnRNNInputMode_t,
-                                                    cudnnDataType_t type, cudnnDataType_t, cudnnMathType_t,
-                                                    std::int32_t input, std::int32_t hidden,
-                                                    std::int32_t projection, std::int32_t layers,
-                                                    cudnnDropoutDescriptor_t, std::uint32_t) {
-  *of(descriptor) = {.mode = mode,
+NULLCUDA_API cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t* descriptor) {
+  *descriptor = std::bit_cast<cudnnDropoutDescriptor_t>(new Dropout);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t descriptor) {
+  delete of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cudnnHandle_t,
+                                                     float dropout, void*, std::size_t, unsigned long long) {
+  of(descriptor)->some = dropout > 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cudnnHandle_t,
+                                                         float dropout, void*, std::size_t,
+                                                         unsigned long long) {
+  of(descriptor)->some = dropout > 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+NULLCUDA_API cudnnStatus_t cudnnSetRNNDescriptor_v8(
+    cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
+    cudnnDirectionMode_t direction, cudnnRNNInputMode_t input_mode, cudnnDataType_t type,
+    cudnnDataType_t compute, cudnnMathType_t math, std::int32_t input, std::int32_t hidden,
+    std::int32_t projection, std::int32_t layers, cudnnDropoutDescriptor_t dropout, std::uint32_t flags) {
+  *of(descriptor) = {.algorithm = algorithm,
+                     .mode = mode,
                      .bias = bias,
                      .directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
+                     .input_mode = input_mode,
                      .type = type,
+                     .compute = compute,
+                     .math = math,
                      .input = input,
                      .hidden = hidden,
                      .projection = projection,
-                     .layers = layers};
+                     .layers = layers,
+                     .dropout = dropout != nullptr && of(dropout)->some,
+                     .flags = flags};
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -216,15 +241,19 @@ NULLCUDA_API cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_
 }
 
 NULLCUDA_API cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
-                                                     cudnnDataType_t type, cudnnRNNDataLayout_t, int length,
-                                                     int batch, int vector, const int[], void*) {
-  *of(descriptor) = {.type = type, .length = length, .batch = batch, .vector = vector};
+                                                     cudnnDataType_t type, cudnnRNNDataLayout_t layout,
+                                                     int length, int batch, int vector, const int[], void*) {
+  *of(descriptor) = {.type = type, .layout = layout, .length = length, .batch = batch, .vector = vector};
   return CUDNN_STATUS_SUCCESS;
 }
 
 NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
                                                       std::size_t* size) {
   const Network& network = *of(descriptor);
+  if (const auto* found = recorded("weights", key_of(network), nullptr); found != nullptr) {
+    *size = (*found)[0];
+    return CUDNN_STATUS_SUCCESS;
+  }
   const std::int64_t layers = pseudo_layers(network);
   *size = static_cast<std::size_t>((all_matrices(network, layers) + layers * biases(network)) *
                                    width(network.type));
@@ -260,21 +289,33 @@ NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-// What the standard algorithm keeps for the backward pass: the gates, states and outputs of each layer and
-// position.
-NULLCUDA_API cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
-                                                     cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t data,
-                                                     std::size_t* workspace, std::size_t* reserve) {
-  const Network& network = *of(descriptor);
-  const Sequences& sequences = *of(data);
+namespace nullcuda {
+namespace {
+
+// Made up where nobody recorded them: what the standard algorithm keeps for the backward pass are the gates,
+// states and outputs of each layer and position.
+Table::Sizes sizes_of(const Network& network, cudnnForwardMode_t mode, const Sequences& sequences) {
+  const std::string key = key_of(network, mode, sequences);
+  if (const auto* found = recorded("rnn", key, "cuDNN spaces of a recurrent network"); found != nullptr)
+    return *found;
   const std::int64_t positions = sequences.length * sequences.batch * pseudo_layers(network);
   const std::int64_t states = network.mode == CUDNN_LSTM ? 2 : 1;
   const std::int64_t gate_bytes = positions * network.hidden * gates(network) * width(network.type);
   const std::int64_t kept = mode == CUDNN_FWD_MODE_TRAINING
                                 ? gate_bytes + positions * network.hidden * states * width(network.type)
                                 : 0;
-  if (workspace != nullptr) *workspace = static_cast<std::size_t>(gate_bytes);
-  if (reserve != nullptr) *reserve = static_cast<std::size_t>(kept);
+  return {static_cast<std::uint64_t>(gate_bytes), static_cast<std::uint64_t>(kept)};
+}
+
+}  // namespace
+}  // namespace nullcuda
+
+NULLCUDA_API cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t descriptor,
+                                                     cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t data,
+                                                     std::size_t* workspace, std::size_t* reserve) {
+  const Table::Sizes sizes = sizes_of(*of(descriptor), mode, *of(data));
+  if (workspace != nullptr) *workspace = sizes[0];
+  if (reserve != nullptr) *reserve = sizes[1];
   return CUDNN_STATUS_SUCCESS;
 }
 

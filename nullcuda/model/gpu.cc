@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1ULL << 20;
 
 // Where the numbers come from: H200 and H100 were read on such GPUs (driver 580, CUDA 13.0;
-// `bench/gpu/device.py` prints them). A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. A100 80
+// `bench/gpu/library_sizes.py` prints them). A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. A100 80
 // GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.15 and 23.64 GiB), the rest from the CUDA
 // C++ Programming Guide, table of compute capabilities. B200: a query printed in pytorch/ao#4002. Contexts
 // other than the H200's are the H200's.

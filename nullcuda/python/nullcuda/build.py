@@ -44,10 +44,15 @@ def sources() -> list[Path]:
     return sorted([*ROOT.glob("model/*"), *ROOT.glob("api/*"), ROOT / "values.h"])
 
 
+def tables() -> list[Path]:
+    """Return the sizes that were recorded on GPUs."""
+    return sorted(ROOT.glob("tables/*.txt"))
+
+
 def digest(torch: metadata.Distribution) -> str:
     """Return what tells one build from another."""
     state = hashlib.sha256(torch.version.encode())
-    for path in [*sources(), Path(__file__), Path(stubs.__file__)]:
+    for path in [*sources(), *tables(), Path(__file__), Path(stubs.__file__)]:
         state.update(path.read_bytes())
     return state.hexdigest()[:16]
 
@@ -160,3 +165,6 @@ def make(cuda: Path, needs: Needs, part: Path, work: Path) -> None:
     for soname, versions in needs.libraries.items():
         shell(soname, versions, part)
     (part / "shell.c").unlink()
+    (part / "tables").mkdir()
+    for table in tables():
+        shutil.copy(table, part / "tables")

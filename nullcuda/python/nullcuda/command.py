@@ -62,7 +62,7 @@ def environment(options: argparse.Namespace, libraries: Path) -> dict[str, str]:
         "NULLCUDA_DEVICES": options.devices or (min(world, 8) if world else None),
         "NULLCUDA_RANK": options.rank or (0 if world else None),
         "NULLCUDA_WORLD": options.world,
-        "NULLCUDA_VALUES": "1" if options.values or options.check else None,
+        "NULLCUDA_VALUES": "1" if options.values or options.check or world else None,  # objects are sent as tensors
         "NULLCUDA_VALUES_LIMIT": options.values_limit,
         "NULLCUDA_ROUTING": options.routing,
         "NULLCUDA_CHECK": "1" if options.check else None,

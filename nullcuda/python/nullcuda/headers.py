@@ -4,6 +4,7 @@ They come from the NVIDIA wheels that it names, installed or not: of those that 
 fetched. Nothing of NVIDIA's is part of this project.
 """
 
+import os
 import re
 import shutil
 from importlib import metadata
@@ -41,7 +42,7 @@ def fetch(distribution: metadata.Distribution, folder: Path) -> Path:
     """Put the headers for `distribution` into `folder`, unless they are there; return the folder."""
     if folder.is_dir():
         return folder
-    part = folder.with_name(folder.name + ".part")  # so that half of them is never taken for all
+    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")  # so that half of them is never taken for all
     shutil.rmtree(part, ignore_errors=True)
     wanted = requirements(distribution)
     try:
@@ -49,5 +50,8 @@ def fetch(distribution: metadata.Distribution, folder: Path) -> Path:
             wheels.unpack_headers(wheels.wheel_url(package), part)
     except wheels.TROUBLE as error:
         raise Error(f"the headers of {', '.join(wanted)} did not arrive: {error}") from None
-    part.rename(folder)
+    try:
+        part.rename(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(part)
     return folder

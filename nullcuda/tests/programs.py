@@ -1,0 +1,52 @@
+"""Small programs on null CUDA: each runs in a process of its own and says what it found in a line of JSON."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PACKAGES = Path(__file__).resolve().parents[1] / "python"
+# A Python that has torch, where the one of the tests has none.
+PYTHON = os.environ.get("NULLCUDA_PYTHON", sys.executable)
+
+needs_torch = pytest.mark.skipif(
+    "NULLCUDA_PYTHON" not in os.environ and importlib.util.find_spec("torch") is None,
+    reason="no torch here; NULLCUDA_PYTHON may name a Python that has it",
+)
+
+START = """
+import ctypes, json, sys
+import torch
+core = ctypes.CDLL(None)
+core.nullcuda_knows.argtypes = core.nullcuda_forget.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def knows(tensor):
+    "Ask null CUDA whether it knows all that a contiguous tensor holds."
+    return bool(core.nullcuda_knows(tensor.data_ptr(), tensor.nbytes))
+
+def unknown(*shape, dtype=torch.float32):
+    "Make a tensor of which nobody knows what it holds, as a product of large matrices is."
+    tensor = torch.zeros(shape, dtype=dtype, device="cuda")
+    core.nullcuda_forget(tensor.data_ptr(), tensor.nbytes)
+    return tensor
+
+def say(**found):
+    print(json.dumps(found))
+"""
+
+
+def run(program: str, *options: str, report: Path | None = None) -> Any:  # noqa: ANN401  # whatever it says
+    """Run a program under `nullcuda run` and return what it says."""
+    command = [PYTHON, "-m", "nullcuda", "run", *options]
+    command += ["--report", str(report)] if report else []
+    command += ["--", PYTHON, "-c", START + textwrap.dedent(program)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
