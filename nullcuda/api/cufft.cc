@@ -2,6 +2,8 @@
 
 #include <cufftXt.h>
 
+#include <algorithm>
+
 #include "api/abi.h"
 #include "api/cufft_plan.h"
 #include "api/sizes.h"
@@ -35,7 +37,8 @@ NULLCUDA_API cufftResult cufftCreate(cufftHandle* plan) {
   return CUFFT_SUCCESS;
 }
 
-// Made up where nobody recorded it: a transform works in as many bytes as its input has.
+// Made up where nobody recorded it: what fits into a multiprocessor works in place; else as many bytes as the complex
+// values have, of which a real transform has half. Right for 4 of 5 transforms that were recorded on an H200.
 NULLCUDA_API cufftResult cufftXtMakePlanMany(cufftHandle, int rank, long long* sizes, long long* inputs,
                                              long long input_stride, long long input_distance,
                                              cudaDataType input_type, long long* outputs,
@@ -49,8 +52,11 @@ NULLCUDA_API cufftResult cufftXtMakePlanMany(cufftHandle, int rank, long long* s
     *workspace = (*found)[0];
     return CUFFT_SUCCESS;
   }
-  std::size_t elements = static_cast<std::size_t>(batch);
-  for (int place = 0; place < rank; ++place) elements *= static_cast<std::size_t>(sizes[place]);
-  *workspace = elements * element(type);
+  constexpr long long kInPlace = 1024;
+  const bool in_place = std::all_of(sizes, sizes + rank, [](long long size) { return size <= kInPlace; });
+  const bool is_real = element(input_type) < element(type) || element(output_type) < element(type);
+  std::size_t bytes = in_place ? 0 : static_cast<std::size_t>(batch) * element(type) / (is_real ? 2 : 1);
+  for (int place = 0; place < rank; ++place) bytes *= static_cast<std::size_t>(sizes[place]);
+  *workspace = bytes;
   return CUFFT_SUCCESS;
 }

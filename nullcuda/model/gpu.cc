@@ -9,17 +9,17 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
 
-// Where the numbers come from: H200 and H100 were read on such GPUs (driver 580, CUDA 13.0;
-// `bench/gpu/library_sizes.py` prints them). A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. A100 80
-// GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.15 and 23.64 GiB), the rest from the CUDA
-// C++ Programming Guide, table of compute capabilities. B200: a query printed in pytorch/ao#4002. Contexts
-// other than the H200's are the H200's.
+// Where the numbers come from. H200: read on one (driver 580, CUDA 13.0; `bench/gpu/library_sizes.py` prints them).
+// A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. B200: a query printed in pytorch/ao#4002. H100, A100
+// 80 GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.18, 79.15 and 23.64 GiB), not read on one; the
+// rest from the CUDA C++ Programming Guide, table of compute capabilities, and data sheets. Contexts other than the
+// H200's are the H200's.
 constexpr std::uint64_t kContext = 530 * kMiB;
 
 // clang-format off
 const std::vector<Gpu> kGpus = {
     // key, name, memory, context, capability, SMs, L2, shared, optin, threads, blocks, bus, clocks, engines, ECC, fabric
-    {"h200", "NVIDIA H200", 150109880320, kContext, 9, 0, 132, 62914560, 233472, 232448, 2048, 32, 6144, 3201000, 1980000, 3, true, true},
+    {"h200", "NVIDIA H200", 150109880320, kContext, 9, 0, 132, 62914560, 233472, 232448, 2048, 32, 6016, 3201000, 1980000, 3, true, true},
     {"h100", "NVIDIA H100 80GB HBM3", 85017493504, kContext, 9, 0, 132, 52428800, 233472, 232448, 2048, 32, 5120, 2619000, 1980000, 3, true, true},
     {"a100", "NVIDIA A100-SXM4-80GB", 84987740160, kContext, 8, 0, 108, 41943040, 167936, 166912, 2048, 32, 5120, 1593000, 1410000, 3, true, true},
     {"a100-40gb", "NVIDIA A100-SXM4-40GB", 42298834944, kContext, 8, 0, 108, 41943040, 167936, 166912, 2048, 32, 5120, 1215000, 1410000, 3, true, true},
