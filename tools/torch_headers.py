@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "nullcuda" / "python"))
-from nullcuda import wheels
 from nullcuda.error import Error
+
+from nullcuda import wheels
 
 ROOT = Path(__file__).resolve().parent.parent / "build" / "torch-headers"
 RELEASES = ("2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")

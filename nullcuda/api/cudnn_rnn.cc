@@ -292,9 +292,9 @@ NULLCUDA_API cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescri
 namespace nullcuda {
 namespace {
 
-// What a layer keeps for the backward pass, in hidden states of all positions; between two layers lies one more.
-// Fitted to 560 networks that were recorded on an H200 (`bench/gpu/library_sizes.py`): right without dropout and
-// without projections. What they work in follows no simple rule.
+// What a layer keeps for the backward pass, in hidden states of all positions; between two layers lies one
+// more. Fitted to 560 networks that were recorded on an H200 (`bench/gpu/library_sizes.py`): right without
+// dropout and without projections. What they work in follows no simple rule.
 std::int64_t kept_states(const Network& network) {
   const std::int64_t each = network.mode == CUDNN_LSTM ? 5 : network.mode == CUDNN_GRU ? 6 : 1;
   return network.layers * each + network.layers - 1;

@@ -1,8 +1,7 @@
 // cuFFT: plans are handles, and what a plan works in.
 
-#include <cufftXt.h>
-
 #include <algorithm>
+#include <cufftXt.h>
 
 #include "api/abi.h"
 #include "api/cufft_plan.h"
@@ -37,8 +36,9 @@ NULLCUDA_API cufftResult cufftCreate(cufftHandle* plan) {
   return CUFFT_SUCCESS;
 }
 
-// Made up where nobody recorded it: what fits into a multiprocessor works in place; else as many bytes as the complex
-// values have, of which a real transform has half. Right for 4 of 5 transforms that were recorded on an H200.
+// Made up where nobody recorded it: what fits into a multiprocessor works in place; else as many bytes as the
+// complex values have, of which a real transform has half. Right for 4 of 5 transforms that were recorded on
+// an H200.
 NULLCUDA_API cufftResult cufftXtMakePlanMany(cufftHandle, int rank, long long* sizes, long long* inputs,
                                              long long input_stride, long long input_distance,
                                              cudaDataType input_type, long long* outputs,

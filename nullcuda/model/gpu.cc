@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
 
-// Where the numbers come from. H200: read on one (driver 580, CUDA 13.0; `bench/gpu/library_sizes.py` prints them).
-// A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. B200: a query printed in pytorch/ao#4002. H100, A100
-// 80 GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.18, 79.15 and 23.64 GiB), not read on one; the
-// rest from the CUDA C++ Programming Guide, table of compute capabilities, and data sheets. Contexts other than the
-// H200's are the H200's.
+// Where the numbers come from. H200: read on one (driver 580, CUDA 13.0; `bench/gpu/library_sizes.py` prints
+// them). A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. B200: a query printed in
+// pytorch/ao#4002. H100, A100 80 GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.18, 79.15
+// and 23.64 GiB), not read on one; the rest from the CUDA C++ Programming Guide, table of compute
+// capabilities, and data sheets. Contexts other than the H200's are the H200's.
 constexpr std::uint64_t kContext = 530 * kMiB;
 
 // clang-format off

@@ -110,7 +110,8 @@ Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, s
                                std::uint64_t& address) {
   const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace + kPage;
   const std::uint64_t top = first - kPage + kSpace;
-  // Downwards from where the last ones were taken, or given back; once more from the top, over all that is free.
+  // Downwards from where the last ones were taken, or given back; once more from the top, over all that is
+  // free.
   for (std::uint64_t end : {device.next, top}) {
     while (end >= first + size) {
       const std::uint64_t begin = (end - size) / alignment * alignment;

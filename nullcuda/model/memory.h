@@ -1,8 +1,8 @@
 // Device memory: what is in use of each device, which addresses are whose, and what lies behind them.
 //
-// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). They are taken from the top downwards, those
-// that were given back before others, as the driver of an H200 was seen to do. Only in checking mode none is handed
-// out twice before all were: what is used after it was freed shows.
+// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). They are taken from the top downwards,
+// those that were given back before others, as the driver of an H200 was seen to do. Only in checking mode
+// none is handed out twice before all were: what is used after it was freed shows.
 #pragma once
 
 #include <cstdint>

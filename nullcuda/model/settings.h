@@ -36,7 +36,8 @@ struct Settings {
   std::vector<Failure> failures;
   bool values = false;  ///< device memory can be read and written; some of its bytes are known
   bool checks = false;  ///< memory is real, and whoever uses it wrongly is stopped
-  std::uint64_t values_limit = 0;  ///< bytes: longer copies and fills are not carried out, but in checking mode
+  std::uint64_t values_limit =
+      0;                ///< bytes: longer copies and fills are not carried out, but in checking mode
   std::string report;   ///< file that the report is written to when the process ends; "" for none
   std::string kernels;  ///< library whose functions run as the kernels of their names; "" for none
   int log = 0;          ///< 0: nothing but errors; 1: a summary at the end; 2: first calls

@@ -56,7 +56,8 @@ class Conformance : public testing::TestWithParam<Candidate> {
       const std::lock_guard lock(mutex_);
       if (ledger_.empty()) return;
       tenant = ledger_.remove(number);
-      EXPECT_TRUE(!real_memory() || stamped(*device_, tenant)) << tenant.size << " bytes at " << tenant.address;
+      EXPECT_TRUE(!real_memory() || stamped(*device_, tenant))
+          << tenant.size << " bytes at " << tenant.address;
     }
     allocator_->free(tenant.address);
   }

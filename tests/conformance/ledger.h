@@ -66,8 +66,12 @@ class Ledger {
 };
 
 /// The whole words of a block.
-inline Bytes words(const Tenant& tenant) { return tenant.size / 4 * 4; }
-inline std::byte* memory_of(const Tenant& tenant) { return std::bit_cast<std::byte*>(tenant.address); }
+inline Bytes words(const Tenant& tenant) {
+  return tenant.size / 4 * 4;
+}
+inline std::byte* memory_of(const Tenant& tenant) {
+  return std::bit_cast<std::byte*>(tenant.address);
+}
 
 /// Writes the block's identity over all of its memory, in the order of its stream. False on failure.
 inline bool stamp(Device& device, const Tenant& tenant) {

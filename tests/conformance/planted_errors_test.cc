@@ -1,5 +1,6 @@
-// Errors that are planted under the run time, and that null CUDA must find: without this nobody knows whether the
-// silence of its checking mode means anything. On a GPU such errors show by chance or never, so it is not asked.
+// Errors that are planted under the run time, and that null CUDA must find: without this nobody knows whether
+// the silence of its checking mode means anything. On a GPU such errors show by chance or never, so it is not
+// asked.
 #include <cstdint>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -62,7 +63,9 @@ void take_turns(bool hand_on) {
 
 class PlantedErrors : public testing::TestWithParam<bool> {};
 
-TEST_P(PlantedErrors, WithoutAnyTheStreamsTakeTurnsInOrder) { take_turns<FailingDevice>(true); }
+TEST_P(PlantedErrors, WithoutAnyTheStreamsTakeTurnsInOrder) {
+  take_turns<FailingDevice>(true);
+}
 
 // Handed on as it is, or page by page.
 TEST_P(PlantedErrors, MemoryThatIsHandedToAnotherStreamTooEarlyIsFound) {
@@ -78,7 +81,8 @@ TEST_P(PlantedErrors, MemoryThatIsUnmappedWhileItIsStillUsedIsFound) {
 TEST_P(PlantedErrors, AUseOfMemoryThatIsNotMappedIsFound) {
   const auto cuda = open_first_cuda(0);
   std::byte* const range = cuda->reserve(cuda->page_size());
-  EXPECT_EXIT(cuda->fill(range, cuda->page_size(), 1, 0), testing::ExitedWithCode(kStopped), "not all of it is mapped");
+  EXPECT_EXIT(cuda->fill(range, cuda->page_size(), 1, 0), testing::ExitedWithCode(kStopped),
+              "not all of it is mapped");
 }
 
 INSTANTIATE_TEST_SUITE_P(Checked, PlantedErrors, testing::ValuesIn(checked()));

@@ -37,8 +37,12 @@ class UnderTest {
   [[nodiscard]] virtual Bytes reserved() const = 0;
 };
 
-inline std::unique_ptr<Device> open_host(Bytes capacity) { return std::make_unique<HostDevice>(capacity); }
-inline std::unique_ptr<Device> open_first_cuda(Bytes /*capacity*/) { return open_cuda(0); }
+inline std::unique_ptr<Device> open_host(Bytes capacity) {
+  return std::make_unique<HostDevice>(capacity);
+}
+inline std::unique_ptr<Device> open_first_cuda(Bytes /*capacity*/) {
+  return open_cuda(0);
+}
 
 /// Whether this machine has a CUDA device, or something that is as good (nullcuda).
 inline bool has_cuda() {

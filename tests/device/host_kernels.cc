@@ -4,7 +4,8 @@
 
 /// count_other(words, count, value, others), as in count_kernel.h; the grid is one thread here.
 extern "C" __attribute__((visibility("default"))) void count_other(const unsigned* /*grid*/,
-                                                                   const unsigned* /*block*/, void** arguments) {
+                                                                   const unsigned* /*block*/,
+                                                                   void** arguments) {
   const std::uint32_t* words = nullptr;
   std::uint64_t* others = nullptr;
   std::uint64_t count = 0;

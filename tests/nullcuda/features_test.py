@@ -1,4 +1,4 @@
-"""PyTorch's memory features under the CUDA wrapper: what bench/gpu/features.py tries on a GPU, in checking mode."""
+"""Memory features under the CUDA wrapper, in checking mode: what bench/gpu/features.py tries on a GPU."""
 
 import ast
 import json
@@ -6,11 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Run
+from runs import ROOT, Run
+
+pytest_plugins = ["runs"]
 
 # Left to the GPU and to `make live`: this one needs Triton.
 NEEDS_TRITON = 'torch.compile("reduce-overhead")'
-# It uses memory wrongly on purpose, to prove that record_stream is needed: order_test.py has both sides of it.
+# It uses memory wrongly on purpose, to prove that record_stream is needed: order_test.py has both sides.
 MISUSES_MEMORY = "record_stream"
 FEATURES = [
     "memory_allocated",
@@ -58,7 +60,9 @@ def read(path: Path, done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 def test_every_feature_is_tried_here_or_said_to_be_left_out() -> None:
     program = ast.parse((ROOT / "bench" / "gpu" / "checks.py").read_text())
     tables = [node.value for node in program.body if isinstance(node, ast.AnnAssign)]
-    names = {ast.literal_eval(key) for table in tables if isinstance(table, ast.Dict) for key in table.keys if key}
+    names = {
+        ast.literal_eval(key) for table in tables if isinstance(table, ast.Dict) for key in table.keys if key
+    }
     assert names == {*FEATURES, NEEDS_TRITON, MISUSES_MEMORY}
 
 

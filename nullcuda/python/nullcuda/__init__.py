@@ -1,1 +1,1 @@
-"""Null CUDA: stock CUDA programs, PyTorch above all, run without a GPU on libraries that only look like CUDA's."""
+"""Null CUDA: stock CUDA programs, PyTorch above all, run without a GPU on libraries that look like CUDA's."""

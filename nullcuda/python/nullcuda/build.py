@@ -1,7 +1,8 @@
 """Build null CUDA for the PyTorch that is installed: once for each release, into a folder that is kept.
 
-The folder holds `libnullcuda.so`, and beside it one empty shell for each library of CUDA's that torch wants, of the
-same name and the same symbol versions: the loader finds the shell, and everything in it in libnullcuda.so.
+The folder holds `libnullcuda.so`, and beside it one empty shell for each library of CUDA's that torch wants,
+of the same name and the same symbol versions: the loader finds the shell, and everything in it in
+libnullcuda.so.
 """
 
 import hashlib
@@ -62,7 +63,9 @@ def output(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Error(f"no {command[0]} here; install a C and C++ compiler (Debian: apt-get install g++)") from None
+        raise Error(
+            f"no {command[0]} here; install a C and C++ compiler (Debian: apt-get install g++)"
+        ) from None
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
         raise Error(f"{command[0]} failed: {errors[0] if errors else 'it says nothing'}")

@@ -22,17 +22,27 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("version", help="print the version of the installed torch")
     run = commands.add_parser("run", help="run a program: nullcuda run [OPTIONS] -- PROGRAM ARGUMENTS")
     run.add_argument("--gpu", metavar="NAME", help="h200 (default), h100, a100, a100-40gb, b200, rtx4090")
-    run.add_argument("--memory", type=int, metavar="MIB", help="memory of each device, where not the GPU's own")
+    run.add_argument(
+        "--memory", type=int, metavar="MIB", help="memory of each device, where not the GPU's own"
+    )
     run.add_argument("--devices", type=int, metavar="N", help="how many GPUs (default 1)")
-    run.add_argument("--rank", type=int, metavar="R", help="be rank R of --world N, whose others are not there")
+    run.add_argument(
+        "--rank", type=int, metavar="R", help="be rank R of --world N, whose others are not there"
+    )
     run.add_argument("--world", type=int, metavar="N")
     run.add_argument("--values", action="store_true", help="compute small values that the program reads")
     run.add_argument("--values-limit", type=int, metavar="N", help="elements of the largest tensor computed")
     run.add_argument("--routing", metavar="RULE", help="of experts: even (default), seed:N or a file")
     run.add_argument("--check", action="store_true", help="stop where memory is used wrongly or out of order")
-    run.add_argument("--events", metavar="WHEN", help="done at_once (default), delay:CALLS, random:SEED[/CALLS]")
-    run.add_argument("--fail", metavar="RULES", help="calls that fail: cuMemCreate@7=2,cudaMalloc%%SEED/100=2")
-    run.add_argument("--report", metavar="FILE", help="append a line of JSON for each process; %%p: its number")
+    run.add_argument(
+        "--events", metavar="WHEN", help="done at_once (default), delay:CALLS, random:SEED[/CALLS]"
+    )
+    run.add_argument(
+        "--fail", metavar="RULES", help="calls that fail: cuMemCreate@7=2,cudaMalloc%%SEED/100=2"
+    )
+    run.add_argument(
+        "--report", metavar="FILE", help="append a line of JSON for each process; %%p: its number"
+    )
     run.add_argument("--log", type=int, metavar="LEVEL", help="1: a summary at the end; 2: first calls too")
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM")
     return top
@@ -62,7 +72,9 @@ def environment(options: argparse.Namespace, libraries: Path) -> dict[str, str]:
         "NULLCUDA_DEVICES": options.devices or (min(world, 8) if world else None),
         "NULLCUDA_RANK": options.rank or (0 if world else None),
         "NULLCUDA_WORLD": options.world,
-        "NULLCUDA_VALUES": "1" if options.values or options.check or world else None,  # objects are sent as tensors
+        "NULLCUDA_VALUES": "1"
+        if options.values or options.check or world
+        else None,  # objects are sent as tensors
         "NULLCUDA_VALUES_LIMIT": options.values_limit,
         "NULLCUDA_ROUTING": options.routing,
         "NULLCUDA_CHECK": "1" if options.check else None,

@@ -42,7 +42,9 @@ def fetch(distribution: metadata.Distribution, folder: Path) -> Path:
     """Put the headers for `distribution` into `folder`, unless they are there; return the folder."""
     if folder.is_dir():
         return folder
-    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")  # so that half of them is never taken for all
+    part = folder.with_name(
+        f"{folder.name}.{os.getpid()}.part"
+    )  # so that half of them is never taken for all
     shutil.rmtree(part, ignore_errors=True)
     wanted = requirements(distribution)
     try:

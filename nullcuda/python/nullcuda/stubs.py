@@ -1,8 +1,8 @@
 """Functions for everything that CUDA's headers declare and nobody wrote by hand.
 
-GCC lists what the headers declare (-aux-info: one line for each function). Each becomes a C function that counts
-its call, sets what its arguments point to, and says that all went well: numbers and structures become zero,
-handles of what is created a handle of its own. Whatever points to the device is left alone.
+GCC lists what the headers declare (-aux-info: one line for each function). Each becomes a C function that
+counts its call, sets what its arguments point to, and says that all went well: numbers and structures become
+zero, handles of what is created a handle of its own. Whatever points to the device is left alone.
 """
 
 import re
@@ -31,14 +31,16 @@ HEADERS = (
     "nccl.h",
     "nvrtc.h",
 )
-# Headers that stand in for others, of which nothing is needed to declare functions: of the compiler's, and, where C
-# is compiled, of C++'s.
+# Headers that stand in for others, of which nothing is needed to declare functions: of the compiler's, and,
+# where C is compiled, of C++'s.
 STAND_INS = {
     "both/nv/target": "".join(f"#define {name}(...)\n" for name in ("NV_IF_TARGET", "NV_IF_ELSE_TARGET")),
     "c/cstddef": "#include <stddef.h>\n",
     "c/cstdint": "#include <stdint.h>\n#include <stdbool.h>\n",
 }
-OURS = re.compile(r"(_*cu[A-Z]|_*cuda[A-Z]|cublas|cudnn|cufft|cuFile|cupti|curand|cusolver|cusparse|p?nccl|nvrtc)")
+OURS = re.compile(
+    r"(_*cu[A-Z]|_*cuda[A-Z]|cublas|cudnn|cufft|cuFile|cupti|curand|cusolver|cusparse|p?nccl|nvrtc)"
+)
 CREATES = re.compile(r"Create|Init|Open|Alloc|Begin|Load|Register|Instantiate|Clone|Add|Subscribe|Split")
 # These take arrays of the caller's, without const, where others take what they fill in.
 READS_ARRAYS = re.compile(r"cufft\w*MakePlan|cufft\w*Plan")
@@ -140,7 +142,9 @@ def body(function: Function, number: int, unknown: set[str]) -> str:
             target = pointee(kind)
             if target and target not in unknown:
                 creates = int(CREATES.search(function.name) is not None)
-                fills.append(f" nullcuda_fill(a{place}, sizeof *a{place}, {creates} && IS_HANDLE(*a{place}));")
+                fills.append(
+                    f" nullcuda_fill(a{place}, sizeof *a{place}, {creates} && IS_HANDLE(*a{place}));"
+                )
     if function.result == "void":
         answer = ""
     elif "char" in function.result and "*" in function.result:

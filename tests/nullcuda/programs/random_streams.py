@@ -1,14 +1,15 @@
-"""Blocks made, read and freed on random streams, every use ordered: under STWeaver nothing may be found wrong.
+"""Blocks made, read and freed on random streams, every use ordered: under STWeaver nothing may be wrong.
 
-The argument is the seed. Steps are alike but for a few requests each, so that plans are made, followed and left.
+The argument is the seed. Steps are alike but for a few requests each, so that plans are made, followed and
+left.
 """
 
 import random
 import sys
 
-import torch
-
 import stweaver
+
+import torch
 
 stweaver.enable()
 steps_draw = random.Random(int(sys.argv[1]))

@@ -20,7 +20,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session")
 def null_python() -> Path:
     """Find the Python that has the CUDA build of PyTorch."""
-    python = Path(os.environ.get("NULLCUDA_PYTHON", ROOT / "build" / "cuda-torch" / NEWEST / "bin" / "python"))
+    python = Path(
+        os.environ.get("NULLCUDA_PYTHON", ROOT / "build" / "cuda-torch" / NEWEST / "bin" / "python")
+    )
     assert python.is_file(), f"{python} is missing: run tools/cuda_torch.sh {NEWEST}"
     return python
 
@@ -35,7 +37,9 @@ def null_run(null_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Run
     ours.setdefault("NULLCUDA_CACHE", str(ROOT / "build" / "nullcuda"))
     ours["OMP_NUM_THREADS"] = "1"
 
-    def run(*program: str | Path, options: tuple[str, ...] = (), seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(
+        *program: str | Path, options: tuple[str, ...] = (), seconds: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         command = [null_python, "-m", "nullcuda", "run", *options, "--", null_python, *program]
         return subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=seconds, env=ours
