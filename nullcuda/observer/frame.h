@@ -86,7 +86,7 @@ struct Frame : at::ObserverContext {
   bool is_settled = false;  ///< the stack holds outputs
   bool answers = false;
   bool reads = false;
-  Tensor routed;  ///< the experts that a router chose
+  Tensor chosen;  ///< what a router or a sampler chose, where nobody knows its numbers
 };
 
 /// While an operator's hidden copies to the host are answered nobody else answers them, and what it reads is
@@ -249,7 +249,7 @@ inline void end(const Operator& op, Frame& frame, const std::vector<c10::IValue>
   if (frame.is_to_run && !has_failed && are_small(outputs)) run(op, frame);
   if (has_failed) frame.is_settled = false;
   if (!frame.is_settled && !frame.reads && frame.outcomes.empty()) write_unknown(op, outputs);
-  if (frame.routed.defined() && !has_failed) write({outputs[1].toTensor(), frame.routed, nullptr});
+  if (frame.chosen.defined() && !has_failed) write({outputs.back().toTensor(), frame.chosen, nullptr});
   log(3, op.name, !frame.is_settled ? "not run" : frame.origin == nullptr ? "known" : "presumed");
   for (const auto& [tensor, value] : frame.written)
     write({tensor, frame.is_settled ? value : Tensor(), frame.origin});

@@ -21,7 +21,7 @@ enum class Kind {
 };
 
 /// Operators about which there is more to say.
-enum class Special { none, copy, read, count, equal, router, finite_check };
+enum class Special { none, copy, read, count, equal, router, sample, finite_check };
 
 struct Operator {
   std::string name;
@@ -150,6 +150,7 @@ class Operators {
     if (name == "aten::_local_scalar_dense") return Special::read;
     if (name == "aten::equal") return Special::equal;
     if (name == "aten::topk") return Special::router;
+    if (name == "aten::multinomial" || name == "aten::argmax") return Special::sample;
     if (name == "aten::_amp_foreach_non_finite_check_and_unscale_") return Special::finite_check;
     return lists::kCounting.count(name) != 0 ? Special::count : Special::none;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frame.h"
+#include "rerun.h"
 #include "routing.h"
 
 namespace nullcuda {
@@ -103,7 +104,39 @@ inline std::unique_ptr<Frame> route(Inputs inputs) {
   static const std::string name = "routing (" + Routing::instance().how() + ")";
   guess(name);
   auto frame = std::make_unique<Frame>();
-  frame->routed = experts;
+  frame->chosen = experts;
+  return frame;
+}
+
+/// A token, or a class, of those that there are, for each row: any is as likely as another.
+inline Tensor sampled(const Operator& op, Inputs inputs) {
+  const Tensor& scores = inputs[0].toTensor();
+  if (scores.dim() == 0 || scores.size(-1) < 2) return {};
+  std::vector<int64_t> sizes = scores.sizes().vec();
+  const int64_t classes = sizes.back();
+  if (op.name == "aten::multinomial") {
+    sizes.back() = inputs[1].toInt();
+  } else {
+    const bool of_rows =
+        inputs[1].isInt() && (inputs[1].toInt() == -1 || inputs[1].toInt() == scores.dim() - 1);
+    if (!of_rows) return {};
+    if (inputs[2].toBool())
+      sizes.back() = 1;
+    else
+      sizes.pop_back();
+  }
+  if (c10::multiply_integers(sizes) > most_of(at::kLong)) return {};
+  const OwnNumbers numbers;
+  return at::randint(classes, sizes, at::TensorOptions().dtype(at::kLong));
+}
+
+inline std::unique_ptr<Frame> sample(const Operator& op, Inputs inputs) {
+  const Unseen unseen;
+  const Tensor chosen = sampled(op, inputs);
+  if (!chosen.defined()) return nullptr;
+  guess(op.name);
+  auto frame = std::make_unique<Frame>();
+  frame->chosen = chosen;
   return frame;
 }
 
@@ -128,6 +161,8 @@ inline std::unique_ptr<Frame> begin_special(const Operator& op, Inputs inputs, c
       return compare(op, inputs, found);
     case Special::router:
       return found.is_known ? nullptr : route(inputs);
+    case Special::sample:
+      return found.is_known ? nullptr : sample(op, inputs);
     case Special::finite_check:
       return find_all_finite(op, inputs);
     default:

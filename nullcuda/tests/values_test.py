@@ -332,3 +332,19 @@ def test_claims_of_random_programs_are_true() -> None:
     found = values(RANDOM_PROGRAMS.replace("SEEDS", "300"))
     assert found["claimed"] > 1000
     assert found["wrong"] == 0
+
+
+def test_tokens_that_are_sampled_from_unknown_scores_are_known() -> None:
+    program = """
+        scores = unknown(6, 32000)
+        drawn = torch.multinomial(scores.softmax(-1), 2)
+        best = scores.argmax(-1, keepdim=True)
+        stops = torch.isin(drawn, torch.tensor([2], device="cuda"))
+        say(shapes=[list(drawn.shape), list(best.shape)], known=[knows(drawn), knows(best), knows(stops)],
+            drawn=drawn.flatten().tolist())
+    """
+    found = run(program, "--values")
+    assert found["shapes"] == [[6, 2], [6, 1]]
+    assert all(found["known"])
+    assert len(set(found["drawn"])) > 1
+    assert all(0 <= token < 32000 for token in found["drawn"])

@@ -217,14 +217,14 @@ class Storm {
       return std::nullopt;
     }
     ++granted_;
-    const Tenant block = {std::bit_cast<Address>(memory), size, identity};
-    stamp(block);
+    const Tenant block = {std::bit_cast<Address>(memory), size, stream, static_cast<std::uint32_t>(identity)};
+    EXPECT_TRUE(stamp(device_, block)) << device_.failure();
     return block;
   }
 
   void free(const Tenant& block) {
-    EXPECT_TRUE(stamped(block)) << block.size << " bytes of block " << block.identity
-                                << " are somebody else's";
+    EXPECT_TRUE(stamped(device_, block))
+        << block.size << " bytes of block " << block.identity << " are somebody else's";
     allocator_.free(std::bit_cast<void*>(block.address));
   }
 
