@@ -68,10 +68,13 @@ def memory_summary(job: Job) -> None:
     require("Allocated memory" in text and "GPU reserved memory" in text, "no table")
 
 
-def accelerator_memory(job: Job) -> None:
+def accelerator_memory(job: Job) -> str:
     accelerator: Any = torch.accelerator
+    if not hasattr(accelerator, "memory_allocated"):
+        return "this PyTorch has none yet"
     grown = growth(job, accelerator.memory_allocated)
     require(grown == PROBE, f"grew by {grown} for {PROBE} bytes")
+    return ""
 
 
 def reset_peak(job: Job) -> None:
@@ -234,21 +237,21 @@ def cuda_graph(job: Job) -> None:
     """Capture in the middle of a planned step, replay between others."""
     weight = torch.randn(512, 512, device="cuda")
     static = torch.zeros(512, 512, device="cuda")
-    graph = cuda.CUDAGraph()
 
     def work() -> Tensor:
         return (static @ weight).relu() @ weight
 
-    def capture(_: Tensor) -> Tensor:
+    def capture(_: Tensor) -> tuple[Any, Tensor]:
+        graph = cuda.CUDAGraph()
         with cuda.graph(graph):
-            return work()
+            return graph, work()
 
     warm = cuda.Stream()
     warm.wait_stream(cuda.current_stream())
     with cuda.stream(warm):
         work()
     cuda.synchronize()
-    result = job.visit(capture)
+    graph, result = job.visit(capture)
     for _ in range(3):
         static.normal_()
         graph.replay()

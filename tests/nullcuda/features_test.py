@@ -6,9 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runs import ROOT, Run
-
-pytest_plugins = ["runs"]
+from runs import ROOT, null_run
 
 # Left to the GPU and to `make live`: this one needs Triton.
 NEEDS_TRITON = 'torch.compile("reduce-overhead")'
@@ -40,12 +38,12 @@ FEATURES = [
 
 
 @pytest.fixture(scope="module")
-def outcomes(null_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Try all of them; "" for those that work, else what went wrong."""
     out = tmp_path_factory.mktemp("features")
     done = null_run(
         ROOT / "bench" / "gpu" / "features.py",
-        *("--out", out, "--ways", "wrapper", "--seconds", "280", "--only", *FEATURES),
+        *("--out", str(out), "--ways", "wrapper", "--seconds", "280", "--only", *FEATURES),
         options=("--check", "--devices", "2", "--values-limit", str(1 << 30)),
     )
     return read(out / "features.wrapper.jsonl", done)
