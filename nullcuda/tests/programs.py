@@ -41,11 +41,18 @@ def say(**found):
 """
 
 
+# PyTorch 2.15 aborts now and then where a program ends right after its first backward pass, watched or not.
+END = """
+import time
+time.sleep(0.5)
+"""
+
+
 def run(program: str, *options: str, report: Path | None = None) -> Any:  # noqa: ANN401  # whatever it says
     """Run a program under `nullcuda run` and return what it says."""
     command = [PYTHON, "-m", "nullcuda", "run", *options]
     command += ["--report", str(report)] if report else []
-    command += ["--", PYTHON, "-c", START + textwrap.dedent(program)]
+    command += ["--", PYTHON, "-c", START + textwrap.dedent(program) + END]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
