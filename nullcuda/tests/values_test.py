@@ -217,7 +217,6 @@ def test_recomputed_activations_go_to_the_same_experts(reentrant: bool) -> None:
             ends.append(x)
         for end in ends: end.sum().backward()
         say(forward=log[:6], backward=log[6:])
-        import time; time.sleep(0.5)  # threads of reentrant passes that outlive Python end it with an abort
     """
     found = run(program.replace("REENTRANT", str(reentrant)), "--values", "--routing", "seed:1")
     first, second = found["forward"][:3], found["forward"][3:]
