@@ -293,8 +293,9 @@ namespace nullcuda {
 namespace {
 
 // What a layer keeps for the backward pass, in hidden states of all positions; between two layers lies one
-// more. Fitted to 560 networks that were recorded on an H200 (`bench/gpu/library_sizes.py`): right without
-// dropout and without projections. What they work in follows no simple rule.
+// more. Fitted to what an H200 answered (the sweep of `bench/gpu/library_sizes.py`): within 1 % for all 435
+// networks there without dropout and projections, not for those with them. What they work in follows no
+// simple rule.
 std::int64_t kept_states(const Network& network) {
   const std::int64_t each = network.mode == CUDNN_LSTM ? 5 : network.mode == CUDNN_GRU ? 6 : 1;
   return network.layers * each + network.layers - 1;

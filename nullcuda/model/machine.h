@@ -34,7 +34,7 @@ void use(const char* what, StreamId stream, const std::vector<Use>& uses);
 /// Memory goes away; in checking mode it stops the process where work that uses it may still be under way.
 void forget(const char* what, std::uint64_t begin, std::uint64_t size);
 
-/// What CUDA's copies and fills do, as far as bytes exist and are known. Pitches are those of one row.
+/// What CUDA's copies and fills do, as far as bytes exist and are known.
 void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size);
 void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t size, int width = 1);
 

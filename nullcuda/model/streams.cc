@@ -514,8 +514,4 @@ CaptureMode Streams::exchange_mode(CaptureMode mode) {
   return std::exchange(thread_mode, mode);
 }
 
-std::string Streams::launch(const Graph& graph, StreamId id) {
-  return work(id, graph.uses);
-}
-
 }  // namespace nullcuda

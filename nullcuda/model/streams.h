@@ -97,8 +97,7 @@ class Streams {
 
   // ---- work ----
   /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same
-  /// bytes,
-  /// "" if nothing; always "" without checking mode.
+  /// bytes, "" if nothing; always "" without checking mode.
   std::string work(StreamId id, const std::vector<Use>& uses);
   /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that
   /// all of that is done, "" if nothing.
@@ -116,7 +115,6 @@ class Streams {
   /// The same for calls that no capture can bear, whatever its mode and the thread's.
   int forbidden();
   static CaptureMode exchange_mode(CaptureMode mode);
-  std::string launch(const Graph& graph, StreamId id);
 
  private:
   struct Stream {

@@ -85,8 +85,8 @@ TEST_F(CaptureTest, IsCheckedWhereItsGraphIsLaunched) {
   EXPECT_EQ(begin(a()), 0);
   streams().work(a(), {{.begin = 512, .size = 512, .writes = true}});
   EXPECT_EQ(end(a()), 0);
-  EXPECT_EQ(streams().launch(*graph(), a()), "");
-  EXPECT_NE(streams().launch(*graph(), b()), "");
+  EXPECT_EQ(streams().work(a(), graph()->uses), "");
+  EXPECT_NE(streams().work(b(), graph()->uses), "");
 }
 
 TEST_F(CaptureTest, BeginsOnceAndNotOnTheLegacyStream) {
