@@ -1,0 +1,177 @@
+// What each call costs that puts memory behind addresses, by the size of its pages: the table that the design
+// of src/runtime/memory.h rests on (docs/results/driver.md). On a machine with a GPU:
+//
+//   nvcc -O2 -std=c++20 -o driver_calls bench/gpu/driver_calls.cc -lcuda && ./driver_calls
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include <cuda.h>
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+constexpr std::size_t kMost = 8192 * kMiB;  // mapped at one time
+
+void check(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  const char* words = nullptr;
+  cuGetErrorString(result, &words);
+  std::fprintf(stderr, "%s: %s\n", call, words);
+  std::exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+double microseconds(const std::function<void()>& work) {
+  const auto began = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count();
+}
+
+CUmemAllocationProp properties() {
+  CUmemAllocationProp property = {};
+  property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  property.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  property.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return property;
+}
+
+const CUmemAccessDesc kAccess = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+// Calls of one kind for pages of one size; what they take each, in microseconds.
+struct Costs {
+  double create, map, access, access_together, unmap, unmap_together, again, alias, release;
+};
+
+Costs measure(std::size_t size, CUdeviceptr at) {
+  const std::size_t count = std::clamp<std::size_t>(kMost / size, 4, 256);
+  std::vector<CUmemGenericAllocationHandle> pages(count);
+  const CUmemAllocationProp property = properties();
+  const double n = static_cast<double>(count);
+  const auto each = [&](const std::function<void(std::size_t)>& work) {
+    return microseconds([&] {
+             for (std::size_t i = 0; i < count; ++i) work(i);
+           }) / n;
+  };
+  Costs costs = {};
+  costs.create = each([&](std::size_t i) { CHECK(cuMemCreate(&pages[i], size, &property, 0)); });
+  costs.map = each([&](std::size_t i) { CHECK(cuMemMap(at + i * size, size, 0, pages[i], 0)); });
+  costs.access = each([&](std::size_t i) { CHECK(cuMemSetAccess(at + i * size, size, &kAccess, 1)); });
+  CHECK(cuMemsetD8(at, 1, count * size));
+  CHECK(cuCtxSynchronize());
+  const CUdeviceptr other = at + 2 * kMost;
+  costs.alias = each([&](std::size_t i) { CHECK(cuMemMap(other + i * size, size, 0, pages[i], 0)); });
+  costs.access_together = microseconds([&] { CHECK(cuMemSetAccess(other, count * size, &kAccess, 1)); }) / n;
+  unsigned char seen = 0;
+  CHECK(cuMemcpyDtoH(&seen, other + (count - 1) * size, 1));
+  if (seen != 1) std::fprintf(stderr, "an alias shows other bytes\n");
+  costs.unmap_together = microseconds([&] { CHECK(cuMemUnmap(other, count * size)); }) / n;
+  costs.unmap = each([&](std::size_t i) { CHECK(cuMemUnmap(at + i * size, size)); });
+  costs.again = each([&](std::size_t i) {
+    CHECK(cuMemMap(at + i * size, size, 0, pages[i], 0));
+    CHECK(cuMemSetAccess(at + i * size, size, &kAccess, 1));
+  });
+  CHECK(cuMemUnmap(at, count * size));
+  costs.release = each([&](std::size_t i) { CHECK(cuMemRelease(pages[i])); });
+  return costs;
+}
+
+// The same calls while the device works, each several times: the median, and whether it waited for the work.
+void beside_work(CUdeviceptr at) {
+  constexpr int kTimes = 9;
+  const CUmemAllocationProp property = properties();
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr work = 0;
+  CHECK(cuMemAlloc(&work, kMost / 2));
+  CUevent event = nullptr;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  bool waited = false;
+  const auto median = [](std::vector<double>& times) {
+    std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+    return times[kTimes / 2];
+  };
+  std::printf("\nbeside work of the device\n%6s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access", "unmap",
+              "release");
+  for (std::size_t size = 2; size <= 256; size *= 2) {
+    std::vector<double> times[5];
+    for (int i = 0; i < 100; ++i) CHECK(cuMemsetD8Async(work, 7, kMost / 2, stream));
+    CHECK(cuEventRecord(event, stream));
+    for (int i = 0; i < kTimes; ++i) {
+      CUmemGenericAllocationHandle page = 0;
+      const std::size_t bytes = size * kMiB;
+      times[0].push_back(microseconds([&] { CHECK(cuMemCreate(&page, bytes, &property, 0)); }));
+      times[1].push_back(microseconds([&] { CHECK(cuMemMap(at, bytes, 0, page, 0)); }));
+      times[2].push_back(microseconds([&] { CHECK(cuMemSetAccess(at, bytes, &kAccess, 1)); }));
+      times[3].push_back(microseconds([&] { CHECK(cuMemUnmap(at, bytes)); }));
+      times[4].push_back(microseconds([&] { CHECK(cuMemRelease(page)); }));
+    }
+    waited = waited || cuEventQuery(event) == CUDA_SUCCESS;
+    CHECK(cuStreamSynchronize(stream));
+    std::printf("%6zu", size);
+    for (std::vector<double>& call : times) std::printf(" %9.1f", median(call));
+    std::printf("\n");
+  }
+  std::printf("%s\n", waited ? "a call waited for the work" : "no call waited for the work");
+  const auto often = [](const std::function<void()>& call) {
+    return microseconds([&] {
+             for (int i = 0; i < 1000; ++i) call();
+           }) / 1000;
+  };
+  std::printf("event: record %.2f, query %.2f, wait of a stream %.2f\n",
+              often([&] { CHECK(cuEventRecord(event, stream)); }), often([&] { (void)cuEventQuery(event); }),
+              often([&] { CHECK(cuStreamWaitEvent(stream, event, 0)); }));
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuMemFree(work));
+}
+
+// What the driver lets one do with part of a page.
+void parts(CUdeviceptr at) {
+  CUmemGenericAllocationHandle page = 0;
+  const CUmemAllocationProp property = properties();
+  CHECK(cuMemCreate(&page, 64 * kMiB, &property, 0));
+  const auto tell = [](const char* name, CUresult result) { std::printf("%-44s %d\n", name, result); };
+  std::printf("\nparts of 64 MiB (0: allowed)\n");
+  tell("map the first 32 MiB", cuMemMap(at, 32 * kMiB, 0, page, 0));
+  tell("map the last 32 MiB (an offset)", cuMemMap(at + 128 * kMiB, 32 * kMiB, 32 * kMiB, page, 0));
+  tell("map all", cuMemMap(at + 256 * kMiB, 64 * kMiB, 0, page, 0));
+  tell("unmap the first half of what was mapped", cuMemUnmap(at + 256 * kMiB, 32 * kMiB));
+  cuMemUnmap(at, 512 * kMiB);
+  for (const std::size_t offset : {0U, 128U, 256U, 288U}) {
+    cuMemUnmap(at + offset * kMiB, 32 * kMiB);
+    cuMemUnmap(at + offset * kMiB, 64 * kMiB);
+  }
+  cuMemRelease(page);
+}
+
+}  // namespace
+
+int main() {
+  CHECK(cuInit(0));
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  char name[256] = {};
+  CHECK(cuDeviceGetName(name, sizeof(name), device));
+  int version = 0;
+  CHECK(cuDriverGetVersion(&version));
+  CUdeviceptr at = 0;
+  CHECK(cuMemAddressReserve(&at, 4 * kMost, 0, 0, 0));
+  std::printf("%s, driver %d; microseconds for each call, by pages in MiB\n", name, version);
+  std::printf("%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access", "a. joined", "alias",
+              "unmap", "u. joined", "map again", "release");
+  (void)measure(2 * kMiB, at);
+  for (std::size_t size = 2; size <= 256; size *= 2) {
+    const Costs c = measure(size * kMiB, at);
+    std::printf("%6zu %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n", size, c.create, c.map, c.access,
+                c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
+  }
+  beside_work(at);
+  parts(at);
+  return 0;
+}
