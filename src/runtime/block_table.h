@@ -12,19 +12,19 @@ namespace stweaver {
 
 /// Where a block's bytes come from.
 enum class Source : std::uint8_t {
-  kPlanned,   ///< the arena, at the place the plan has for it
-  kReused,    ///< the arena, where it was idle
-  kFreeForm,  ///< the arena, where no plan governs
-  kFallback,  ///< the upstream allocator
+  kPlanned,    ///< the arena, at the place the plan has for it
+  kReused,     ///< the arena, where it was idle
+  kUnplanned,  ///< the arena, where no plan puts it
+  kFallback,   ///< the upstream allocator
 };
 
 inline constexpr RequestId kNotRecorded = 0xffffffffU;
 
 struct LivingBlock {
   std::uintptr_t address = 0;
-  Bytes size = 0;  ///< as asked for
-  Bytes room = 0;  ///< taken from the arena: `size` rounded up to the alignment of the plan at that time
-  LaneId lane = 0;
+  Bytes size = 0;     ///< as asked for
+  Bytes rounded = 0;  ///< taken from the arena: `size` rounded up to the alignment of the plan at that time
+  StreamIndex stream = 0;
   RequestId recorded = kNotRecorded;  ///< its number in the recorder's trace
   Tick born = 0;
   Source source = Source::kPlanned;

@@ -1,4 +1,4 @@
-// What is idle in an arena: the liveness structure that is asked on every grant.
+// What is idle in the arena: asked on every grant, whatever a plan says.
 #pragma once
 
 #include <algorithm>
@@ -16,43 +16,75 @@
 namespace stweaver {
 
 /// A number for each stream of the process, in the order in which they were first seen (stream_order.h).
-using LaneId = std::uint32_t;
-inline constexpr LaneId kNobody = 0xffffffffU;
+using StreamIndex = std::uint32_t;
+inline constexpr StreamIndex kNoStream = 0xffffffffU;
 
 /// Counts the calls of an allocator.
 using Tick = std::uint64_t;
 
-/// Who used some memory last: the lane that freed it, and when. Nobody when it is new.
+/// Who used some memory last: the stream that it was freed on, and when. None when the memory is new.
 struct LastUse {
-  LaneId lane = kNobody;
+  StreamIndex stream = kNoStream;
   Tick freed = 0;
 };
 
-/// A range that nobody lives in.
+/// A range that is in no block.
 struct Gap {
   Bytes offset = 0;
   Bytes end = 0;
   LastUse last;
 };
 
-/// The gaps of an address range, in order of offset. Neighbours that the same lane freed are one gap; of
-/// different lanes they stay apart, because another lane may take them only behind a wait.
+/// What is known of many gaps, so that a search can skip them: by stream, the largest gap is no larger and
+/// none was freed earlier. Streams share the first entries; the last is that of gaps that no stream has used.
+struct GapSummary {
+  static constexpr std::size_t kGroups = 5;
+  static std::size_t group_of(StreamIndex stream) {
+    return stream == kNoStream ? kGroups - 1 : stream % (kGroups - 1);
+  }
+
+  std::array<Bytes, kGroups> largest = {};
+  std::array<Tick, kGroups> oldest = {};
+
+  void add(const Gap& gap) {
+    const std::size_t group = group_of(gap.last.stream);
+    if (largest[group] == 0 || gap.last.freed < oldest[group]) oldest[group] = gap.last.freed;
+    largest[group] = std::max(largest[group], gap.end - gap.offset);
+  }
+  void add(const GapSummary& other) {
+    for (std::size_t group = 0; group < kGroups; ++group) {
+      if (other.largest[group] == 0) continue;
+      if (largest[group] == 0 || other.oldest[group] < oldest[group]) oldest[group] = other.oldest[group];
+      largest[group] = std::max(largest[group], other.largest[group]);
+    }
+  }
+};
+
+/// Accepts whatever stream used memory last.
+struct AnyStream {
+  bool operator()(const LastUse&) const { return true; }
+  [[nodiscard]] bool may_use(std::size_t, Tick) const { return true; }
+};
+
+/// The gaps of an address range, in order of offset. Neighbours freed on the same stream are one gap; those of
+/// different streams stay apart, because another stream may take them only behind a wait.
 ///
-/// A sorted array cut into chunks: a search touches one or two cache lines of a chunk, and a chunk is small
-/// enough to be moved. Calls take O(log gaps + kChunk); best_fit() skips all chunks without a gap that large.
-/// Memory comes from the heap only when there are more chunks than ever before.
+/// A tree of two levels over sorted leaves of 64 gaps: a search touches a few cache lines, and skips leaves
+/// and branches by what their summaries say of the gaps below. `usable` in searches says which last uses will
+/// do (operator()) and which of a summary's groups may hold one (may_use()): StreamOrder::usable_by() or
+/// AnyStream. Memory comes from the heap only when there are more leaves than ever before.
 class FreeSpace {
  public:
   /// The range becomes idle; it must not overlap what is idle already.
   void give(Bytes offset, Bytes size, LastUse last);
 
-  /// Whether nobody lives in [offset, offset + size).
+  /// Whether no block is in [offset, offset + size), and memory behind all of it.
   [[nodiscard]] bool is_idle(Bytes offset, Bytes size) const;
 
   /// Calls visit(const Gap&) for every gap that overlaps the range, until it returns false. Whether all did.
   template <typename Visit>
   [[nodiscard]] bool visit(Bytes offset, Bytes size, Visit visit) const {
-    for (Place at = find(offset); exists(at) && gap(at).offset < offset + size; at = next(at)) {
+    for (Cursor at = find(offset); exists(at) && gap(at).offset < offset + size; at = next(at)) {
       if (gap(at).end > offset && !visit(gap(at))) return false;
     }
     return true;
@@ -61,7 +93,7 @@ class FreeSpace {
   /// Takes the range away if it is idle and `allowed(LastUse)` accepts every piece of it. Whether it did.
   template <typename Allowed>
   bool take_if(Bytes offset, Bytes size, Allowed allowed) {
-    const Place at = find(offset);
+    const Cursor at = find(offset);
     if (exists(at) && gap(at).offset <= offset && offset + size <= gap(at).end) {
       if (!allowed(gap(at).last)) return false;
       idle_ -= size;
@@ -77,78 +109,92 @@ class FreeSpace {
   /// Takes an idle range away.
   void take(Bytes offset, Bytes size);
 
-  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside [within.lower,
-  /// within.upper), beside the ranges of `taken` (ordered, no two touching), and only if `allowed(LastUse)`
-  /// accepts who used it last.
-  template <typename Allowed>
-  std::optional<Bytes> best_fit(Bytes size, Interval within, Allowed allowed,
+  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside `within`, beside the
+  /// ranges of `taken` (ordered, no two touching), and usable.
+  template <typename Usable>
+  std::optional<Bytes> best_fit(Bytes size, Interval within, const Usable& usable,
                                 std::span<const Interval> taken = {}) {
     Bytes best = 0;
-    Bytes best_room = kNoRoom;
-    each_fitting(size, within, allowed, [&](const Interval& gap) {
+    Bytes best_length = kNone;
+    each_fitting(size, within, usable, [&](const Interval& gap) {
       each_rest(gap, taken, [&](const Interval& rest) {
-        if (rest.length() < size || rest.length() >= best_room) return;
+        if (rest.length() < size || rest.length() >= best_length) return;
         best = rest.lower;
-        best_room = rest.length();
+        best_length = rest.length();
       });
       return true;
     });
-    return best_room == kNoRoom ? std::nullopt : std::optional(best);
+    return best_length == kNone ? std::nullopt : std::optional(best);
   }
 
-  /// Where the lowest gap of at least `size` bytes begins inside `within`, if `allowed(LastUse)` accepts who
-  /// used it last. The gap's part inside `within` counts.
-  template <typename Allowed>
-  std::optional<Bytes> first_fit(Bytes size, Interval within, Allowed allowed) {
+  /// Where the lowest usable gap of at least `size` bytes begins inside `within`. The gap's part inside
+  /// `within` counts.
+  template <typename Usable>
+  std::optional<Bytes> first_fit(Bytes size, Interval within, const Usable& usable) {
     std::optional<Bytes> first;
-    each_fitting(size, within, allowed, [&](const Interval& gap) {
+    each_fitting(size, within, usable, [&](const Interval& gap) {
       first = gap.lower;
       return false;
     });
     return first;
   }
 
+  /// Calls visit(Interval) with the part inside `within` of each usable gap where that is at least `size`
+  /// bytes, lowest first, until it returns false.
+  template <typename Usable, typename Visit>
+  void each_fitting(Bytes size, Interval within, const Usable& usable, Visit visit);
+
   [[nodiscard]] Bytes idle() const { return idle_; }  ///< bytes in all gaps
   [[nodiscard]] std::size_t gaps() const;
 
  private:
-  static constexpr std::size_t kChunk = 64;
-  static constexpr Bytes kNoRoom = std::numeric_limits<Bytes>::max();
+  static constexpr std::size_t kFanOut = 64;
+  static constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
 
-  struct Chunk {
+  struct Leaf {
     std::size_t count = 0;
-    std::array<Gap, kChunk> gaps;
+    std::array<Gap, kFanOut> gaps;
   };
 
-  /// What searches skip a chunk by, side by side.
-  struct Held {
-    std::unique_ptr<Chunk> chunk;
-    Bytes largest = 0;  ///< no gap in it is larger; the largest may be smaller
+  struct Branch {
+    std::size_t count = 0;
+    std::array<Bytes, kFanOut> first;  ///< offset of each leaf's first gap
+    std::array<GapSummary, kFanOut> below;
+    std::array<std::unique_ptr<Leaf>, kFanOut> leaves;
   };
 
-  struct Place {
-    std::size_t chunk = 0;
+  struct Top {
+    std::unique_ptr<Branch> branch;
+    GapSummary below;
+  };
+
+  struct Cursor {
+    std::size_t branch = 0;
+    std::size_t leaf = 0;
     std::size_t index = 0;
   };
 
-  /// Calls visit(part) with the part inside `within` of each gap where that is at least `size` bytes and
-  /// allowed(LastUse) accepts who used it last, lowest first, until visit says false. Notes what it learns of
-  /// the largest gap in each chunk.
-  template <typename Allowed, typename Visit>
-  void each_fitting(Bytes size, Interval within, Allowed allowed, Visit visit) {
-    for (std::size_t c = find(within.lower).chunk; c < chunks_.size(); ++c) {
-      if (chunks_[c].largest < size) continue;
-      const Chunk& chunk = *chunks_[c].chunk;
-      if (chunk.gaps[0].offset >= within.upper) break;
-      Bytes largest = 0;
-      for (std::size_t i = 0; i < chunk.count; ++i) {
-        const Gap& gap = chunk.gaps[i];
-        largest = std::max(largest, gap.end - gap.offset);
-        const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
-        if (inside.length() >= size && allowed(gap.last) && !visit(inside)) return;
-      }
-      chunks_[c].largest = largest;
+  template <typename Usable>
+  static bool may_fit(const GapSummary& below, Bytes size, const Usable& usable) {
+    for (std::size_t group = 0; group < GapSummary::kGroups; ++group) {
+      if (below.largest[group] >= size && usable.may_use(group, below.oldest[group])) return true;
     }
+    return false;
+  }
+
+  template <typename Usable, typename Visit>
+  bool visit_leaf(Branch& branch, std::size_t number, Bytes size, Interval within, const Usable& usable,
+                  Visit& visit) {
+    const Leaf& leaf = *branch.leaves[number];
+    GapSummary below;
+    for (std::size_t i = 0; i < leaf.count; ++i) {
+      const Gap& gap = leaf.gaps[i];
+      below.add(gap);
+      const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
+      if (inside.length() >= size && usable(gap.last) && !visit(inside)) return false;
+    }
+    branch.below[number] = below;
+    return true;
   }
 
   /// What `taken` leaves of a gap.
@@ -163,20 +209,43 @@ class FreeSpace {
     visit(gap);
   }
 
-  [[nodiscard]] Place find(Bytes offset) const;
-  [[nodiscard]] bool exists(Place at) const { return at.chunk < chunks_.size(); }
-  [[nodiscard]] const Gap& gap(Place at) const { return chunks_[at.chunk].chunk->gaps[at.index]; }
-  [[nodiscard]] Gap& gap(Place at) { return chunks_[at.chunk].chunk->gaps[at.index]; }
-  [[nodiscard]] Place next(Place at) const;
-  void insert(Place at, const Gap& gap);
-  void erase(Place at);
-  void note_size(Place at);
-  void take_from(Place at, Bytes offset, Bytes end);
-  std::unique_ptr<Chunk> new_chunk();
+  [[nodiscard]] Cursor find(Bytes offset) const;
+  [[nodiscard]] bool exists(const Cursor& at) const { return at.branch < branches_.size(); }
+  [[nodiscard]] Branch& branch(const Cursor& at) const { return *branches_[at.branch].branch; }
+  [[nodiscard]] Leaf& leaf(const Cursor& at) const { return *branch(at).leaves[at.leaf]; }
+  [[nodiscard]] Gap& gap(const Cursor& at) const { return leaf(at).gaps[at.index]; }
+  [[nodiscard]] Cursor next(Cursor at) const;
+  void insert(Cursor at, const Gap& gap);
+  void erase(const Cursor& at);
+  void note_begin(const Cursor& at) { branch(at).first[at.leaf] = leaf(at).gaps[0].offset; }
+  void note_size(const Cursor& at);
+  void take_from(const Cursor& at, Bytes offset, Bytes end);
+  void split_leaf(Cursor& at);
+  void split_branch(Cursor& at);
+  std::unique_ptr<Leaf> new_leaf();
 
-  std::vector<Held> chunks_;  ///< none is empty
-  std::vector<std::unique_ptr<Chunk>> spare_;
+  std::vector<Top> branches_;  ///< none is empty, nor is any of their leaves
+  std::vector<std::unique_ptr<Leaf>> spare_leaves_;
+  std::vector<std::unique_ptr<Branch>> spare_branches_;
   Bytes idle_ = 0;
 };
+
+template <typename Usable, typename Visit>
+void FreeSpace::each_fitting(Bytes size, Interval within, const Usable& usable, Visit visit) {
+  Cursor at = find(within.lower);
+  for (std::size_t b = at.branch; b < branches_.size(); ++b, at.leaf = 0) {
+    Branch& branch = *branches_[b].branch;
+    if (branch.first[0] >= within.upper) return;
+    if (!may_fit(branches_[b].below, size, usable)) continue;
+    for (std::size_t i = at.leaf; i < branch.count; ++i) {
+      if (branch.first[i] >= within.upper) return;
+      if (!may_fit(branch.below[i], size, usable)) continue;
+      if (!visit_leaf(branch, i, size, within, usable, visit)) return;
+    }
+    GapSummary below;
+    for (std::size_t i = 0; i < branch.count; ++i) below.add(branch.below[i]);
+    branches_[b].below = below;
+  }
+}
 
 }  // namespace stweaver

@@ -10,6 +10,7 @@
 
 #include "runtime/free_space.h"
 #include "runtime/plan_index.h"
+#include "runtime/policy.h"
 
 namespace stweaver {
 
@@ -21,23 +22,24 @@ struct Match {
   bool guess = false;
 };
 
-/// Follows each stream's slots in order. A request takes its stream's next slot if that is of its size, or of
-/// a size that varies. If it is not, there are several ways to read that: the request is not in the plan; it
-/// is the next one, of another size; what lies before a slot of its size was left out; the last kAnchor sizes
-/// occur elsewhere in the plan; a step begins. Each is a cursor of its own. They advance together as long as
-/// they agree with what comes, and one by one they drop out.
+/// Follows each stream's slots in order. A request takes its stream's next slot if that is of its size. If it
+/// is not, there are several readings: the request is not in the plan; it is the next one, of another size;
+/// what lies before a slot of its size was left out; the last kAnchor sizes occur elsewhere in the plan; a
+/// step begins. Each is a cursor of its own. They advance together as long as they agree with what comes, and
+/// one by one they drop out.
 ///
 /// At the end of the step the matcher begins it again, and so it does at each step boundary, wherever it was;
 /// if what comes contradicts that, it goes on where it was.
 class Matcher {
  public:
-  explicit Matcher(std::shared_ptr<const PlanIndex> index);
+  Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy);
 
-  /// The slot of a request that `lane` makes on `stream`; nothing when the plan has none.
-  std::optional<Match> match(LaneId lane, Stream stream, Bytes size, Pool pool);
+  /// The slot of a request of stream number `stream`, whose handle is `handle`; nothing when the plan has
+  /// none.
+  std::optional<Match> match(StreamIndex stream, Stream handle, Bytes size, Pool pool);
 
-  /// Whether the lane's last requests were nothing like the plan: it does something else for now.
-  [[nodiscard]] bool is_astray(LaneId lane) const;
+  /// Whether the stream's last requests were nothing like the plan: it does something else for now.
+  [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
   /// A step begins.
   void begin_step();
@@ -47,10 +49,9 @@ class Matcher {
  private:
   static constexpr std::size_t kNowhere = ~std::size_t{0};
 
-  struct Wish {
+  struct Asked {
     Bytes size = 0;
     Pool pool = 0;
-    double share = 1;  ///< of their slots that the requests before it needed
   };
 
   /// Where the job may have got to: entries that may come next, the most likely first.
@@ -62,7 +63,7 @@ class Matcher {
     [[nodiscard]] const std::size_t* end() const { return entries_.data() + count_; }
     [[nodiscard]] std::size_t size() const { return count_; }
     void set(std::size_t entry);
-    /// Nothing happens if it is one of them; the least likely makes room.
+    /// Nothing happens if it is one of them; the least likely gives way.
     void add(std::size_t entry);
 
    private:
@@ -75,41 +76,34 @@ class Matcher {
     explicit Follower(std::size_t first) : cursors(first) {}
     Cursors cursors;
     SizeTrail trail;
-    double share = 1;          ///< of its slot that the last large request needed
-    std::size_t astray = 0;    ///< requests since the last one that was matched for sure
-    LaneId lane = kNobody;     ///< whose requests it follows
-    std::int64_t matched = 0;  ///< in this step
-    std::int64_t lost = 0;     ///< in this step
+    std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
+    StreamIndex stream = kNoStream;  ///< whose requests it follows
+    std::int64_t matched = 0;        ///< in this step
+    std::int64_t lost = 0;           ///< in this step
   };
-
-  enum class Agreement : std::uint8_t { kNone, kMayBe, kSize };
 
   struct Found {
     std::size_t entry = kNowhere;
     bool guess = false;
   };
 
-  std::optional<std::size_t> stream_of(LaneId lane, Stream stream, const Wish& wish);
-  [[nodiscard]] std::optional<std::size_t> find_stream(Stream stream, const Wish& wish) const;
+  std::optional<std::size_t> planned_stream_of(StreamIndex stream, Stream handle, const Asked& asked);
+  [[nodiscard]] std::optional<std::size_t> find_stream(Stream handle, const Asked& asked) const;
 
-  [[nodiscard]] bool alike(const Entry& entry, const Wish& wish) const;
-  [[nodiscard]] Agreement agreement(const PlannedStream& stream, std::size_t entry, const Wish& wish) const;
-  Found follow(const PlannedStream& stream, Follower& follower, const Wish& wish) const;
-  std::size_t follow_cursors(const PlannedStream& stream, Cursors& cursors, const Wish& wish) const;
-  Found look_around(const PlannedStream& stream, Cursors& cursors, const Wish& wish) const;
+  [[nodiscard]] bool has_size(const Entry& entry, const Asked& asked) const;
+  [[nodiscard]] bool agrees(const PlannedStream& stream, std::size_t entry, const Asked& asked) const;
+  Found follow(const PlannedStream& stream, Follower& follower, const Asked& asked) const;
+  std::size_t follow_cursors(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const;
+  Found look_around(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const;
   [[nodiscard]] std::size_t find_size(const PlannedStream& stream, std::size_t from, std::size_t reach,
-                                      const Wish& wish) const;
-  [[nodiscard]] static bool in_proportion(const Entry& entry, const Wish& wish);
-  [[nodiscard]] static std::size_t find_loose(const PlannedStream& stream, std::size_t from,
-                                              const Wish& wish);
-  [[nodiscard]] std::size_t find_end_of_row(const PlannedStream& stream, std::size_t from, std::size_t reach,
-                                            const Wish& wish) const;
+                                      const Asked& asked) const;
   [[nodiscard]] std::size_t find_anchor(const PlannedStream& stream, const Follower& follower,
-                                        const Wish& wish) const;
+                                        const Asked& asked) const;
 
   std::shared_ptr<const PlanIndex> index_;
+  const Policy* policy_;
   std::vector<Follower> followers_;          ///< by stream of the plan
-  std::vector<std::size_t> stream_of_lane_;  ///< kNowhere where the lane has none
+  std::vector<std::size_t> planned_stream_;  ///< by stream; kNowhere where it has none
   std::size_t steps_begun_ = 0;
 };
 

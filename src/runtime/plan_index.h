@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "plan/static_plan.h"
@@ -14,21 +13,12 @@
 
 namespace stweaver {
 
-/// How a request is recognized as the one that a slot was made for.
-enum class Likeness : std::uint8_t {
-  kSize,   ///< the same size
-  kShare,  ///< sizes of the step grow together (sequence lengths), but their number and order are the same
-  kOrder,  ///< sizes move on their own (experts), and rows of them may be longer or shorter
-};
-
 /// One slot in the order of its stream.
 struct Entry {
   Bytes size = 0;
   std::uint32_t slot = 0;
-  Likeness likeness = Likeness::kSize;
-  bool planned = false;  ///< has a place in the arena
-  /// Of kSize, but among slots of about its size that vary: the recorded steps may have agreed by chance.
-  bool may_vary = false;
+  bool of_any_size = false;  ///< sizes of this position differ from step to step
+  bool planned = false;      ///< has a place in the arena
 };
 
 /// The slots of one stream, in order: those of the prologue, then those of the step that repeats.
@@ -87,38 +77,27 @@ class PlanIndex {
   [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
   /// Whether a slot of another stream has bytes in common with this one.
   [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
-  /// The most slots that live at one time, so that tables can be made large enough.
+  /// The most slots alive at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
-  /// Bytes of the slots that live while this one is born, it included: in a step, those of the step before
-  /// too.
-  [[nodiscard]] Bytes alive(std::uint32_t slot) const { return alive_[slot]; }
-  /// Bytes of the slots that live from one step into the next.
-  [[nodiscard]] Bytes alive_between_steps() const { return alive_between_steps_; }
-  /// Whether sizes or numbers of requests differ from step to step.
-  [[nodiscard]] bool varies() const { return varies_; }
-  /// Why free form serves the job better: it has no place for anything, or needs much more memory than the
-  /// job ever asked for. Empty when it does not.
-  [[nodiscard]] std::string objection() const;
-  [[nodiscard]] const PlannedUse& use() const { return use_; }  ///< slots and rooms
-  /// Of slots alone, whose rooms are nobody's yet; nothing where the plan has no rooms.
-  [[nodiscard]] const std::optional<PlannedUse>& use_of_slots() const { return use_of_slots_; }
+  /// Slots of the step that have a place.
+  [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
+  /// Requests of the step.
+  [[nodiscard]] std::size_t step_length() const { return plan_.slots.size() - plan_.prologue; }
+  /// Where slots lie, by the time they are used.
+  [[nodiscard]] const PlannedUse& use() const { return use_; }
 
  private:
   void sort_by_stream();
-  static void find_chance_sizes(PlannedStream& stream);
   void find_anchors(PlannedStream& stream) const;
   void find_hand_overs();
-  void count_alive();
+  void count();
 
   const Plan plan_;
   const PlannedUse use_;
-  std::optional<PlannedUse> use_of_slots_;
   std::vector<PlannedStream> streams_;
   std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;
-  std::vector<Bytes> alive_;  ///< by slot
-  Bytes alive_between_steps_ = 0;
-  bool varies_ = false;
+  std::int64_t planned_in_step_ = 0;
 };
 
 }  // namespace stweaver

@@ -23,7 +23,7 @@ void merge(std::vector<Interval>& ranges) {
 
 }  // namespace
 
-PlannedUse::PlannedUse(const Plan& plan, bool with_rooms) : plan_(&plan), with_rooms_(with_rooms) {
+PlannedUse::PlannedUse(const Plan& plan) : plan_(&plan) {
   leaves_ = std::bit_ceil(std::max<std::size_t>((plan.slots.size() + kLeaf - 1) / kLeaf, 1));
   nodes_.resize(2 * leaves_);
   for (std::size_t leaf = 0; leaf * kLeaf < plan.slots.size(); ++leaf) {
@@ -55,7 +55,6 @@ void PlannedUse::add_slots(std::size_t begin, std::size_t end, std::vector<Inter
   for (std::size_t i = begin; i < end; ++i) {
     const Slot& slot = plan_->slots[i];
     if (slot.offset != kUnplanned) ranges.push_back({slot.offset, slot.offset + slot.size});
-    if (with_rooms_ && !slot.room.empty()) ranges.push_back(slot.room);
   }
 }
 

@@ -5,70 +5,105 @@
 namespace stweaver {
 
 StreamOrder::~StreamOrder() {
-  for (const Lane& lane : lanes_) {
-    for (const Recorded& recorded : lane.events) {
+  for (const StreamState& stream : streams_) {
+    for (const Recorded& recorded : stream.events) {
       if (recorded.event != kNoEvent) device_->forget(recorded.event);
     }
   }
 }
 
-LaneId StreamOrder::find_lane(Stream stream) {
-  const auto found = std::find_if(lanes_.begin(), lanes_.end(),
-                                  [stream](const Lane& lane) { return lane.stream == stream; });
-  if (found == lanes_.end()) {
-    if (lanes_.size() == kMostLanes) return kNobody;
-    lanes_.emplace_back().stream = stream;
-    for (Lane& lane : lanes_) lane.known.resize(lanes_.size(), 0);
+StreamIndex StreamOrder::find_index(Stream stream) {
+  const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                  [stream](const StreamState& known) { return known.stream == stream; });
+  if (found == streams_.end()) {
+    if (streams_.size() == kMostStreams) return kNoStream;
+    streams_.emplace_back().stream = stream;
+    streams_.back().next_event = now_ + event_spacing_;
+    for (StreamState& state : streams_) state.known.resize(streams_.size(), 0);
     last_stream_ = stream;
-    return last_ = static_cast<LaneId>(lanes_.size() - 1);
+    return last_ = static_cast<StreamIndex>(streams_.size() - 1);
   }
   last_stream_ = stream;
-  return last_ = static_cast<LaneId>(found - lanes_.begin());
+  return last_ = static_cast<StreamIndex>(found - streams_.begin());
 }
 
-bool StreamOrder::order(LaneId taker, const LastUse& last, Tick now) {
+void StreamOrder::learn(StreamState& taker, StreamIndex other, Tick time) {
+  taker.known[other] = time;
+  taker.latest_known = std::max(taker.latest_known, time);
+}
+
+bool StreamOrder::order(StreamIndex taker, const LastUse& last, Tick now) {
   if (ordered(taker, last)) return true;
-  Lane& giver = lanes_[last.lane];
+  StreamState& giver = streams_[last.stream];
   const Recorded* found = nullptr;
   for (const Recorded& recorded : giver.events) {
     const bool behind = recorded.event != kNoEvent && recorded.time >= last.freed;
     if (behind && (found == nullptr || recorded.time < found->time)) found = &recorded;
   }
-  if (found == nullptr) found = record(giver, now);
-  if (found == nullptr || !device_->wait(lanes_[taker].stream, found->event)) return false;
+  if (found == nullptr) {
+    found = record(giver, now);
+    ++events_;
+  }
+  if (found == nullptr || !device_->wait(streams_[taker].stream, found->event)) return false;
   ++waits_;
-  lanes_[taker].known[last.lane] = found->time;
+  learn(streams_[taker], last.stream, found->time);
   return true;
 }
 
-void StreamOrder::hand_over(LaneId lane, Tick now) {
-  Tick& due = lanes_[lane].due;
+void StreamOrder::hand_over(StreamIndex stream, Tick now) {
+  Tick& due = streams_[stream].due;
   if (due != kNever) return;
   due = now + spacing_;
   next_due_ = std::min(next_due_, due);
 }
 
 void StreamOrder::settle(Tick now) {
-  for (Lane& lane : lanes_) std::fill(lane.known.begin(), lane.known.end(), now);
+  for (StreamState& state : streams_) {
+    for (StreamIndex other = 0; other < streams_.size(); ++other) learn(state, other, now);
+    state.over = now;
+  }
+}
+
+bool StreamOrder::settle_all() {
+  if (!device_->synchronize()) return false;
+  settle(now_);
+  return true;
+}
+
+void StreamOrder::find_what_is_over() {
+  for (StreamState& state : streams_) {
+    for (std::size_t back = 0; back < kKept; ++back) {
+      const Recorded& recorded = state.events[(state.newest + kKept - back) % kKept];
+      if (recorded.event == kNoEvent || recorded.time <= state.over) break;
+      if (!device_->passed(recorded.event)) continue;
+      state.over = recorded.time;
+      break;
+    }
+  }
 }
 
 void StreamOrder::record_due(Tick now) {
   next_due_ = kNever;
-  for (Lane& lane : lanes_) {
-    if (lane.due <= now) {
-      record(lane, now);
-      lane.due = kNever;
+  for (StreamState& state : streams_) {
+    if (state.due <= now) {
+      record(state, now);
+      ++events_;
+      state.due = kNever;
     }
-    next_due_ = std::min(next_due_, lane.due);
+    next_due_ = std::min(next_due_, state.due);
   }
 }
 
-const StreamOrder::Recorded* StreamOrder::record(Lane& lane, Tick now) {
-  const DeviceEvent event = device_->record(lane.stream);
+void StreamOrder::record_free(StreamIndex stream, Tick now) {
+  streams_[stream].next_event = now + event_spacing_;
+  record(streams_[stream], now);
+}
+
+const StreamOrder::Recorded* StreamOrder::record(StreamState& stream, Tick now) {
+  const DeviceEvent event = device_->record(stream.stream);
   if (event == kNoEvent) return nullptr;
-  ++events_;
-  lane.newest = (lane.newest + 1) % kKept;
-  Recorded& recorded = lane.events[lane.newest];
+  stream.newest = (stream.newest + 1) % kKept;
+  Recorded& recorded = stream.events[stream.newest];
   if (recorded.event != kNoEvent) device_->forget(recorded.event);
   recorded = {now, event};
   return &recorded;

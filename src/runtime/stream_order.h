@@ -1,4 +1,4 @@
-// Which stream's work is known to come after which other's.
+// Which stream's work is known to come after which other's, and which work is known to be over.
 #pragma once
 
 #include <array>
@@ -10,56 +10,89 @@
 
 namespace stweaver {
 
-/// Numbers the streams of a process and keeps their order: memory that one lane freed may be used by another
+/// Numbers the streams of a process and keeps their order: memory freed on one stream may be used by another
 /// only behind an event that the first recorded at that free or later.
 ///
 /// A wait for an event recorded long ago is over before anyone waits, a wait for one recorded now makes the
 /// taker wait for everything the giver still has to do. So events are recorded soon after a free of memory
-/// that is going to change lanes (hand_over()), at most one per lane and `spacing` calls, and order() takes
-/// the oldest one that will do.
+/// that is going to change streams (hand_over()), at most one per stream and `spacing` calls, and order()
+/// takes the oldest one that will do. Others are recorded now and then, to tell which work is over.
 class StreamOrder {
  public:
-  /// More streams than this get no lane: nothing of theirs is in an arena.
-  static constexpr std::size_t kMostLanes = 64;
+  /// More streams than this get no number: nothing of theirs is in an arena.
+  static constexpr std::size_t kMostStreams = 64;
 
-  explicit StreamOrder(Device& device) : device_(&device) {}
+  /// `event_spacing`: frees of one stream between two events that tell what is over.
+  explicit StreamOrder(Device& device, Tick event_spacing = 256)
+      : device_(&device), event_spacing_(event_spacing) {}
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
   StreamOrder(StreamOrder&&) = delete;
   StreamOrder& operator=(StreamOrder&&) = delete;
   ~StreamOrder();
 
-  /// The stream's lane, a new one if need be; kNobody when there are too many.
-  LaneId lane_of(Stream stream) {
-    return last_ != kNobody && stream == last_stream_ ? last_ : find_lane(stream);
+  /// The stream's number, a new one if need be; kNoStream when there are too many.
+  StreamIndex index_of(Stream stream) {
+    return last_ != kNoStream && stream == last_stream_ ? last_ : find_index(stream);
   }
-  [[nodiscard]] Stream stream_of(LaneId lane) const { return lanes_[lane].stream; }
-  [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }
+  [[nodiscard]] Stream stream_of(StreamIndex index) const { return streams_[index].stream; }
+  [[nodiscard]] std::size_t streams() const { return streams_.size(); }
 
-  /// How many calls one event may serve.
+  /// How many calls one event of a hand-over may serve.
   void set_spacing(Tick spacing) { spacing_ = spacing; }
 
   /// Whether `taker` may use what was last used so, as things are.
-  [[nodiscard]] bool ordered(LaneId taker, const LastUse& last) const {
-    return last.lane == taker || last.lane == kNobody || known(taker, last.lane) >= last.freed;
+  [[nodiscard]] bool ordered(StreamIndex taker, const LastUse& last) const {
+    return last.stream == taker || last.stream == kNoStream || known(taker, last.stream) >= last.freed;
   }
 
-  /// Makes it so: `taker` waits for the other lane's event. False when the device refuses.
-  bool order(LaneId taker, const LastUse& last, Tick now);
+  /// ordered() of one taker, for searches of the free space.
+  class Usable {
+   public:
+    Usable(const StreamOrder& order, StreamIndex taker) : order_(&order), taker_(taker) {}
+    bool operator()(const LastUse& last) const { return order_->ordered(taker_, last); }
+    [[nodiscard]] bool may_use(std::size_t group, Tick oldest) const {
+      if (group == GapSummary::group_of(taker_) || group == GapSummary::group_of(kNoStream)) return true;
+      return order_->streams_[taker_].latest_known >= oldest;
+    }
 
-  /// The lane freed, at `now`, memory that another lane is going to take.
-  void hand_over(LaneId lane, Tick now);
+   private:
+    const StreamOrder* order_;
+    StreamIndex taker_;
+  };
+  [[nodiscard]] Usable usable_by(StreamIndex taker) const { return {*this, taker}; }
 
-  /// All work of all lanes is over: whatever was freed up to `now` may be used by any.
+  /// Makes it so: `taker` waits for the other stream's event. False when the device refuses.
+  bool order(StreamIndex taker, const LastUse& last, Tick now);
+
+  /// The stream freed, at `now`, memory that another stream is going to take.
+  void hand_over(StreamIndex stream, Tick now);
+
+  /// The stream freed memory at `now`.
+  void note_free(StreamIndex stream, Tick now) {
+    if (now >= streams_[stream].next_event) record_free(stream, now);
+  }
+
+  /// All work of all streams is over: whatever was freed up to `now` may be used by any.
   void settle(Tick now);
+  /// Waits until that is so for what was freed up to the last advance(). False when the device refuses.
+  bool settle_all();
+
+  /// Asks the device which of the recorded events have passed.
+  void find_what_is_over();
+  /// Whether that found the work over that used memory last.
+  [[nodiscard]] bool is_over(const LastUse& last) const {
+    return last.stream == kNoStream || streams_[last.stream].over >= last.freed;
+  }
 
   /// To be called with the time of every call: records the events that are due.
   void advance(Tick now) {
+    now_ = now;
     if (now >= next_due_) record_due(now);
   }
 
   [[nodiscard]] std::int64_t waits() const { return waits_; }    ///< that order() inserted
-  [[nodiscard]] std::int64_t events() const { return events_; }  ///< recorded
+  [[nodiscard]] std::int64_t events() const { return events_; }  ///< recorded for hand-overs
 
  private:
   static constexpr std::size_t kKept = 16;
@@ -70,23 +103,32 @@ class StreamOrder {
     DeviceEvent event = kNoEvent;
   };
 
-  struct Lane {
+  struct StreamState {
     Stream stream = 0;
     Tick due = kNever;                   ///< when an event is to be recorded
+    Tick next_event = 0;                 ///< of those that tell what is over
+    Tick over = 0;                       ///< its frees up to then are over
+    Tick latest_known = 0;               ///< the latest of `known`
     std::array<Recorded, kKept> events;  ///< a ring
     std::size_t newest = kKept - 1;
-    std::vector<Tick> known;  ///< by lane: its frees up to then come before this lane's work
+    std::vector<Tick> known;  ///< by stream: its frees up to then come before this stream's work
   };
 
-  [[nodiscard]] Tick known(LaneId taker, LaneId other) const { return lanes_[taker].known[other]; }
-  LaneId find_lane(Stream stream);
+  [[nodiscard]] Tick known(StreamIndex taker, StreamIndex other) const {
+    return streams_[taker].known[other];
+  }
+  StreamIndex find_index(Stream stream);
   void record_due(Tick now);
-  const Recorded* record(Lane& lane, Tick now);
+  void record_free(StreamIndex stream, Tick now);
+  void learn(StreamState& taker, StreamIndex other, Tick time);
+  const Recorded* record(StreamState& stream, Tick now);
 
   Device* device_;
-  std::vector<Lane> lanes_;
-  LaneId last_ = kNobody;  ///< found last
+  Tick event_spacing_;
+  std::vector<StreamState> streams_;
+  StreamIndex last_ = kNoStream;  ///< found last
   Stream last_stream_ = 0;
+  Tick now_ = 0;
   Tick spacing_ = 1;
   Tick next_due_ = kNever;
   std::int64_t waits_ = 0;

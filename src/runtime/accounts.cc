@@ -1,0 +1,122 @@
+#include "runtime/accounts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+/// What the block takes; of the fallback's nobody has told.
+Bytes rounded(const LivingBlock& block) {
+  return block.source == Source::kFallback ? align_up(block.size, kAlignment) : block.rounded;
+}
+
+}  // namespace
+
+void Accounts::add(LivingBlock& block, Stream stream, Pool pool, Unplanned why) {
+  if (recorder_) block.recorded = recorder_->allocate(block.size, stream, pool);
+  statistics_.requested += block.size;
+  living_of(block.source) += block.size;
+  tally_.add(block.size, rounded(block), block.source != Source::kFallback);
+  statistics_.allocated += block.rounded;
+  for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks})
+    peaks->requested = std::max(peaks->requested, statistics_.requested);
+  count_served(block, why);
+}
+
+void Accounts::count_served(const LivingBlock& block, Unplanned why) {
+  const bool in_plan = block.source == Source::kPlanned || block.source == Source::kReused;
+  for (Served* const served : {&statistics_.served, &statistics_.step.served}) {
+    if (block.source == Source::kPlanned) ++served->planned;
+    if (block.source == Source::kReused) ++served->reused;
+    if (!in_plan) ++served->unplanned[static_cast<std::size_t>(why)];
+  }
+  if (in_plan) return;
+  statistics_.unplanned_bytes += block.size;
+  statistics_.step.unplanned_bytes += block.size;
+}
+
+void Accounts::remove(const LivingBlock& block) {
+  statistics_.requested -= block.size;
+  living_of(block.source) -= block.size;
+  tally_.remove(block.size, rounded(block), block.source != Source::kFallback);
+  if (block.source == Source::kFallback && recorder_ && block.recorded != kNotRecorded)
+    recorder_->free(block.recorded);
+}
+
+void Accounts::release(Bytes size, RequestId recorded) {
+  if (recorder_ && recorded != kNotRecorded) recorder_->free(recorded);
+  statistics_.allocated -= size;
+}
+
+Bytes& Accounts::living_of(Source source) {
+  if (source == Source::kPlanned) return statistics_.planned;
+  if (source == Source::kReused) return statistics_.reused;
+  return source == Source::kUnplanned ? statistics_.unplanned : statistics_.fallback;
+}
+
+void Accounts::note_arena(Bytes mapped) {
+  const Bytes before = statistics_.reserved();
+  statistics_.arena = mapped;
+  note_reserved(before);
+}
+
+void Accounts::note_fallback(Bytes reserved) {
+  const Bytes before = statistics_.reserved();
+  statistics_.fallback_reserved = reserved;
+  note_reserved(before);
+}
+
+void Accounts::note_reserved(Bytes before) {
+  for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks}) {
+    peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
+    peaks->fallback_reserved = std::max(peaks->fallback_reserved, statistics_.fallback_reserved);
+  }
+  tally_.note_reserved(statistics_.reserved());
+  if (recorder_ && statistics_.reserved() != before) recorder_->reserve(statistics_.reserved());
+}
+
+void Accounts::note_out_of_memory(Bytes size, Bytes device_free) {
+  ++statistics_.ooms;
+  if (recorder_) recorder_->out_of_memory(size, device_free);
+}
+
+/// The peaks of the step so far were not the plan's.
+void Accounts::note_plan() {
+  ++statistics_.plans;
+  statistics_.step.peaks = {.requested = statistics_.requested};
+}
+
+std::int64_t Accounts::spent(const MappingStatistics& mapping) const {
+  return nanoseconds_ + mapping.nanoseconds;
+}
+
+void Accounts::end_step(const MappingStatistics& mapping) {
+  statistics_.last_step = statistics(mapping).step;
+  statistics_.step = {};
+  statistics_.step.peaks = {.requested = statistics_.requested, .reserved = statistics_.reserved()};
+  spent_before_ = spent(mapping);
+  calls_before_ = mapping.maps + mapping.unmaps;
+  ++statistics_.steps;
+  if (recorder_) recorder_->mark(text("step ", statistics_.steps));
+}
+
+void Accounts::record(std::shared_ptr<Recorder> recorder) {
+  recorder_ = std::move(recorder);
+  if (recorder_) recorder_->reserve(statistics_.reserved());
+}
+
+RequestId Accounts::add_before(const LivingBlock& block, Stream stream) {
+  return recorder_ ? recorder_->add_before(block.size, stream, 0) : kNotRecorded;
+}
+
+RuntimeStatistics Accounts::statistics(const MappingStatistics& mapping) const {
+  RuntimeStatistics all = statistics_;
+  all.mapping = mapping;
+  all.nanoseconds = spent(mapping);
+  all.step.nanoseconds = spent(mapping) - spent_before_;
+  all.step.driver_calls = mapping.maps + mapping.unmaps - calls_before_;
+  return all;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,67 @@
+// The books of an allocator: what lives, what was served, what is held, and what is written down of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/block_table.h"
+#include "runtime/meters.h"
+#include "runtime/recorder.h"
+#include "runtime/statistics.h"
+
+namespace stweaver {
+
+/// Is told of everything and asks nothing of the allocator's other parts.
+class Accounts {
+ public:
+  /// A block was granted; `planned` or `why` not, for a handle `stream` of pool `pool`. Sets what the block
+  /// has to remember.
+  void add(LivingBlock& block, Stream stream, Pool pool, Unplanned why);
+  /// The program let go of a block. What was freed in the arena counts as allocated until release().
+  void remove(const LivingBlock& block);
+  /// The use of a range of the arena has ended.
+  void release(Bytes size, RequestId recorded);
+  /// A freed block, which remove() was told of, waits for other streams.
+  void drop(RequestId recorded) {
+    if (recorder_ && recorded != kNotRecorded) recorder_->drop(recorded);
+  }
+
+  void note_arena(Bytes mapped);
+  void note_fallback(Bytes reserved);
+  void note_out_of_memory(Bytes size, Bytes device_free);
+  void note_nanoseconds(std::int64_t spent) { nanoseconds_ += spent; }
+  void note_plan();
+  void note_reclaim() { ++statistics_.reclaims; }
+  void note_refusal() { ++statistics_.refusals; }
+
+  void end_step(const MappingStatistics& mapping);
+
+  /// Writes every request down from now on; nullptr: no more. Blocks that live are the caller's to add.
+  void record(std::shared_ptr<Recorder> recorder);
+  /// What the recorder calls a block that lives when recording begins.
+  RequestId add_before(const LivingBlock& block, Stream stream);
+  [[nodiscard]] Trace recorded() const { return recorder_ ? recorder_->trace() : Trace(); }
+
+  /// All but what only other parts know.
+  [[nodiscard]] RuntimeStatistics statistics(const MappingStatistics& mapping) const;
+  [[nodiscard]] Meters meters() const { return tally_.meters(); }
+  void reset_peaks() { tally_.reset_peaks(statistics_.reserved()); }
+  void reset_accumulated() { tally_.reset_accumulated(); }
+  [[nodiscard]] const Served& last_step() const { return statistics_.last_step.served; }
+  [[nodiscard]] Bytes reserved() const { return statistics_.reserved(); }
+
+ private:
+  Bytes& living_of(Source source);
+  void note_reserved(Bytes before);
+  void count_served(const LivingBlock& block, Unplanned why);
+  [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;
+
+  RuntimeStatistics statistics_;
+  std::int64_t nanoseconds_ = 0;  ///< without the driver's
+  std::int64_t spent_before_ = 0;  ///< when the step began, the driver's too
+  std::int64_t calls_before_ = 0;
+  Tally tally_;
+  std::shared_ptr<Recorder> recorder_;
+};
+
+}  // namespace stweaver

@@ -1,0 +1,215 @@
+#include "runtime/memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+
+namespace stweaver {
+namespace {
+
+/// Addresses reserved, in sizes of the device, and where each region ends in them, in eighths of that size:
+/// plans move on behind what outlives the plan before them, and what one region holds no other does.
+constexpr Bytes kAddresses = 4;
+constexpr std::array<Bytes, kRegions> kEighths = {12, 24, 28, 32};
+
+}  // namespace
+
+Memory::~Memory() {
+  for (const Interval& extent : extents_) device_->unmap(pointer(extent.lower), extent.length());
+  if (addresses_ > 0) device_->release(pointer(0), addresses_);
+}
+
+std::byte* Memory::pointer(Bytes offset) const {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of a device are numbers here
+  return reinterpret_cast<std::byte*>(address_of(offset));
+}
+
+std::vector<std::pair<std::uintptr_t, Bytes>> Memory::extents() const {
+  std::vector<std::pair<std::uintptr_t, Bytes>> all;
+  all.reserve(extents_.size());
+  for (const Interval& extent : extents_) all.emplace_back(address_of(extent.lower), extent.length());
+  return all;
+}
+
+bool Memory::take_addresses() {
+  if (addresses_ > 0) return true;
+  const Bytes page = page_size();
+  if (page == 0) return false;
+  const Bytes wanted = align_up(device_->memory().total * kAddresses, page);
+  std::byte* const base = device_->reserve(wanted);
+  if (base == nullptr) return false;
+  base_ = reinterpret_cast<std::uintptr_t>(base);
+  addresses_ = wanted;
+  return true;
+}
+
+Interval Memory::region(Region which) {
+  if (!take_addresses()) return {};
+  const auto number = static_cast<std::size_t>(which);
+  const auto end_of = [&](std::size_t region) {
+    return addresses_ / kEighths.back() * kEighths.at(region) / page_size() * page_size();
+  };
+  return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses_ : end_of(number)};
+}
+
+/// The number of the first extent that begins above `offset`.
+std::size_t Memory::first_above(Bytes offset) const {
+  const auto above = std::partition_point(extents_.begin(), extents_.end(),
+                                          [&](const Interval& extent) { return extent.lower <= offset; });
+  return static_cast<std::size_t>(above - extents_.begin());
+}
+
+Bytes Memory::missing(const Interval& range) const {
+  Bytes missing = range.length();
+  visit_extents(range, [&](const Interval& extent) {
+    missing -= std::min(extent.upper, range.upper) - std::max(extent.lower, range.lower);
+    return true;
+  });
+  return missing;
+}
+
+Bytes Memory::stranded(const Interval& place) const {
+  Bytes stranded = 0;
+  const auto add_end = [&](Bytes inside) {
+    Interval found;
+    visit_extents({inside, inside + 1}, [&](const Interval& extent) {
+      found = extent;
+      return false;
+    });
+    const Bytes taken = std::min(found.upper, place.upper) - std::max(found.lower, place.lower);
+    if (found.length() > taken && free_space.is_idle(found.lower, found.length()))
+      stranded += found.length() - taken;
+    return found.upper;
+  };
+  if (add_end(place.lower) < place.upper) add_end(place.upper - 1);
+  return stranded;
+}
+
+/// What may be mapped when so much is in use.
+Bytes Memory::limit(Bytes in_use) const {
+  const Bytes most = std::max(most_in_use_, in_use);
+  return most + std::max(most / policy_->slack_share, policy_->least_slack);
+}
+
+std::vector<Interval> Memory::lacking(const Interval& range) const {
+  std::vector<Interval> runs;
+  Bytes at = range.lower;
+  visit_extents(range, [&](const Interval& extent) {
+    if (extent.lower > at) runs.push_back({at, extent.lower});
+    at = extent.upper;
+    return true;
+  });
+  if (at < range.upper) runs.push_back({at, range.upper});
+  return runs;
+}
+
+/// The largest blocks around the pages that lack no more than `room`; failing that, the pages.
+Interval Memory::with_blocks(const Interval& pages, const Interval& within, Bytes block, Bytes room) const {
+  for (; block > page_size(); block /= 2) {
+    Interval blocks = aligned(pages, std::max(block / page_size(), Bytes{1}) * page_size());
+    blocks = {std::max(blocks.lower, std::min(within.lower, pages.lower)),
+              std::min(blocks.upper, std::max(whole_pages(within).upper, pages.upper))};
+    if (missing(blocks) <= room) return blocks;
+  }
+  return pages;
+}
+
+bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
+  if (range.empty()) return true;
+  if (!take_addresses() || range.upper > addresses_) return false;
+  const Interval pages = whole_pages(range);
+  const Bytes lacking = missing(pages);
+  if (lacking == 0) return true;
+  const Bytes most = limit(in_use() + range.length());
+  if (mapped_ + lacking > most)
+    reclaim(std::max(mapped_ + lacking - most, most / policy_->reclaim_share), pages);
+  const Interval blocks = with_blocks(pages, within, block, most - mapped_);
+  // A large request's last page is an extent of its own: it may be its neighbour's first.
+  const Bytes cut = block <= page_size() ? range.upper / page_size() * page_size() : 0;
+  if (map_all(blocks, cut)) return true;
+  reclaim_all(pages);
+  return map_all(pages, cut);
+}
+
+/// Extents for whatever lacks memory, none across `cut`. What was mapped stays when the device refuses.
+bool Memory::map_all(const Interval& pages, Bytes cut) {
+  for (const Interval& run : lacking(pages)) {
+    for (Bytes at = run.lower; at < run.upper;) {
+      Bytes end = std::min(run.upper, at + std::max(policy_->most_extent, page_size()));
+      if (at < cut && cut < end) end = cut;
+      if (!map_extent({at, end})) return false;
+      at = end;
+    }
+  }
+  return true;
+}
+
+/// Such calls take from ten microseconds to milliseconds: looking at the clock costs nothing beside them.
+template <typename Call>
+bool Memory::timed(std::int64_t& calls, Call call) {
+  const auto began = std::chrono::steady_clock::now();
+  const bool went_well = call();
+  const auto took = std::chrono::steady_clock::now() - began;
+  statistics_.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
+  ++calls;
+  return went_well;
+}
+
+bool Memory::map_extent(const Interval& range) {
+  if (!timed(statistics_.maps, [&] { return device_->map(pointer(range.lower), range.length()); }))
+    return false;
+  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)), range);
+  free_space.give(range.lower, range.length(), {});
+  mapped_ += range.length();
+  return true;
+}
+
+std::vector<Memory::Idle> Memory::idle_extents(const Interval& keep) const {
+  std::vector<Idle> idle;
+  for (std::size_t i = 0; i < extents_.size(); ++i) {
+    const Interval& extent = extents_[i];
+    if (overlaps(extent, keep)) continue;
+    Bytes found = 0;
+    bool is_over = true;
+    (void)free_space.visit(extent.lower, extent.length(), [&](const Gap& gap) {
+      found += std::min(gap.end, extent.upper) - std::max(gap.offset, extent.lower);
+      is_over = is_over && order_->is_over(gap.last);
+      return true;
+    });
+    if (found == extent.length()) idle.push_back({i, found, overlaps(extent, spared_), is_over});
+  }
+  return idle;
+}
+
+Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
+  if (extents_.empty() || enough <= 0) return 0;
+  order_->find_what_is_over();
+  std::vector<Idle> idle = idle_extents(keep);
+  std::stable_sort(idle.begin(), idle.end(), [](const Idle& a, const Idle& b) {
+    return std::tuple(a.is_spared, !a.is_over, b.size) < std::tuple(b.is_spared, !b.is_over, a.size);
+  });
+  std::optional<bool> is_still;  // idle for the program, but work may still use it
+  Bytes reclaimed = 0;
+  for (const Idle& candidate : idle) {
+    if (reclaimed >= enough) break;
+    if (!candidate.is_over && !is_still)
+      is_still = timed(statistics_.idle_waits, [&] { return order_->settle_all(); });
+    if (!candidate.is_over && !*is_still) continue;
+    if (!unmap_extent(extents_[candidate.extent])) continue;
+    reclaimed += candidate.size;
+    extents_[candidate.extent].upper = extents_[candidate.extent].lower;
+  }
+  std::erase_if(extents_, [](const Interval& extent) { return extent.empty(); });
+  return reclaimed;
+}
+
+/// Whether the device took it; the caller forgets the extent.
+bool Memory::unmap_extent(const Interval& extent) {
+  if (!timed(statistics_.unmaps, [&] { return device_->unmap(pointer(extent.lower), extent.length()); }))
+    return false;
+  free_space.take(extent.lower, extent.length());
+  mapped_ -= extent.length();
+  return true;
+}
+
+}  // namespace stweaver

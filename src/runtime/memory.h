@@ -1,0 +1,167 @@
+// The memory behind the arena, and who has it: the only caller of map and unmap.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
+#include "runtime/free_space.h"
+#include "runtime/policy.h"
+#include "runtime/stream_order.h"
+
+namespace stweaver {
+
+/// What the device did for an arena.
+struct MappingStatistics {
+  std::int64_t maps = 0;         ///< calls that put memory behind addresses
+  std::int64_t unmaps = 0;       ///< calls that took it away
+  std::int64_t idle_waits = 0;   ///< for the device to be idle, before memory was taken away
+  std::int64_t nanoseconds = 0;  ///< that all of them took
+};
+
+/// The parts of the arena's addresses.
+enum class Region : std::uint8_t {
+  kPlanned,  ///< what plans govern
+  kLarge,    ///< unplanned requests, by size
+  kMedium,
+  kSmall,
+};
+inline constexpr std::size_t kRegions = 4;
+
+/// Addresses are plenty, memory follows demand. The arena is several times the device's memory in addresses,
+/// reserved once. Memory is mapped in *extents* where a request is about to lie and none is, and only there.
+///
+/// The budget is the most that was ever in use, and a little slack. Before more is mapped than that, idle
+/// extents elsewhere are unmapped, so that memory moves to where it is needed; only when too little is idle
+/// does the total grow. Extents have any size in whole pages, because a driver call costs the same for 2 MiB
+/// as for 256 (docs/results/driver.md).
+///
+/// What has memory and is in nobody's use is in `free_space`.
+class Memory {
+ public:
+  /// All must outlive this.
+  Memory(Device& device, StreamOrder& order, const Policy& policy)
+      : device_(&device), order_(&order), policy_(&policy) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  Memory(Memory&&) = delete;
+  Memory& operator=(Memory&&) = delete;
+  ~Memory();
+
+  /// Bytes of addresses, reserved when first needed. 0 when that fails or the device cannot map.
+  Bytes addresses() { return take_addresses() ? addresses_ : 0; }
+  /// Empty without addresses.
+  Interval region(Region which);
+
+  /// Puts memory behind all of `range`; what is new is idle. While the budget allows it, whole blocks of
+  /// `block` bytes inside `within` are mapped at once. False when the device has not enough, even with all
+  /// that is idle.
+  bool back(const Interval& range, const Interval& within, Bytes block);
+
+  /// Whether mapping so many bytes more would exceed the budget.
+  [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
+
+  /// Unmaps idle extents, those outside of `keep` that no work uses any more first, until that is `enough`
+  /// bytes; waits for the device only if there are no others. The bytes unmapped.
+  Bytes reclaim(Bytes enough, const Interval& keep = {});
+  /// All that is idle outside of `keep`.
+  Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
+
+  /// Idle memory in this range is reclaimed last.
+  void spare(const Interval& range) { spared_ = range; }
+
+  /// Takes an idle range into use.
+  void take(Bytes offset, Bytes size) {
+    free_space.take(offset, size);
+    note_use();
+  }
+  /// The same, if it is idle and `allowed(LastUse)` accepts every piece of it. Whether it did.
+  template <typename Allowed>
+  bool take_if(Bytes offset, Bytes size, Allowed allowed) {
+    if (!free_space.take_if(offset, size, allowed)) return false;
+    note_use();
+    return true;
+  }
+  /// Ends the use of a range.
+  void give(Bytes offset, Bytes size, LastUse last) { free_space.give(offset, size, last); }
+
+  /// How many bytes of `range` have no memory.
+  [[nodiscard]] Bytes missing(const Interval& range) const;
+  /// Calls visit(Interval) for each extent that overlaps the range, by offset, until it returns false.
+  template <typename Visit>
+  void visit_extents(const Interval& range, Visit visit) const {
+    const std::size_t above = first_above(range.lower);
+    std::size_t i = above > 0 && extents_[above - 1].upper > range.lower ? above - 1 : above;
+    for (; i < extents_.size() && extents_[i].lower < range.upper; ++i) {
+      if (!visit(extents_[i])) return;
+    }
+  }
+  /// What a block at `place` would leave idle but pinned of extents that are wholly idle now.
+  [[nodiscard]] Bytes stranded(const Interval& place) const;
+
+  [[nodiscard]] bool contains(std::uintptr_t address) const {
+    return address - base_ < static_cast<std::uintptr_t>(addresses_);
+  }
+  [[nodiscard]] std::uintptr_t address_of(Bytes offset) const {
+    return base_ + static_cast<std::uintptr_t>(offset);
+  }
+  [[nodiscard]] Bytes offset_of(std::uintptr_t address) const { return static_cast<Bytes>(address - base_); }
+
+  [[nodiscard]] Bytes mapped() const { return mapped_; }
+  [[nodiscard]] Bytes in_use() const { return mapped_ - free_space.idle(); }
+  /// Where memory is: first address and size in bytes of each extent, by address.
+  [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
+  [[nodiscard]] Bytes page_size() const { return device_->page_size(); }
+  [[nodiscard]] Interval whole_pages(const Interval& range) const { return aligned(range, page_size()); }
+  [[nodiscard]] const MappingStatistics& statistics() const { return statistics_; }
+
+  FreeSpace free_space;
+
+ private:
+  static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
+
+  struct Idle {
+    std::size_t extent = 0;
+    Bytes size = 0;
+    bool is_spared = false;
+    bool is_over = false;  ///< no work uses it any more
+  };
+
+  static Interval aligned(const Interval& range, Bytes unit) {
+    return {range.lower / unit * unit, align_up(range.upper, unit)};
+  }
+  bool take_addresses();
+  [[nodiscard]] std::size_t first_above(Bytes offset) const;
+  [[nodiscard]] Bytes limit(Bytes in_use) const;
+  void note_use() {
+    if (in_use() > most_in_use_) most_in_use_ = in_use();
+  }
+  [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
+                                     Bytes room) const;
+  [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;
+  bool map_all(const Interval& pages, Bytes cut);
+  bool map_extent(const Interval& range);
+  bool unmap_extent(const Interval& extent);
+  [[nodiscard]] std::vector<Idle> idle_extents(const Interval& keep) const;
+  [[nodiscard]] std::byte* pointer(Bytes offset) const;
+  template <typename Call>
+  bool timed(std::int64_t& calls, Call call);
+
+  Device* device_;
+  StreamOrder* order_;
+  const Policy* policy_;
+  std::uintptr_t base_ = 0;
+  Bytes addresses_ = 0;
+  Bytes mapped_ = 0;
+  Bytes most_in_use_ = 0;
+  Interval spared_;
+  MappingStatistics statistics_;
+  std::vector<Interval> extents_;  ///< in order of offset
+};
+
+}  // namespace stweaver

@@ -1,0 +1,75 @@
+// A plan as the adviser of an allocator: where it would put a request.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/matcher.h"
+#include "runtime/memory.h"
+#include "runtime/plan_index.h"
+
+namespace stweaver {
+
+/// A request as the parts of the allocator hand it on.
+struct AllocParams {
+  Bytes size = 0;     ///< as asked for
+  Bytes rounded = 0;  ///< that rounded up to the alignment
+  StreamIndex stream = kNoStream;
+  Stream handle = 0;  ///< of the stream
+  Pool pool = 0;
+};
+
+/// Why a request was served by no plan.
+enum class Unplanned : std::uint8_t {
+  kNoPlan,    ///< there is none to follow
+  kPool,      ///< it belongs to a CUDA graph or a MemPool
+  kUnknown,   ///< no slot is like it
+  kDynamic,   ///< its slot has no place: sizes there move on their own
+  kTooLarge,  ///< larger than its slot, or than all of the plan
+  kOccupied,  ///< another block is in its slot, or another stream cannot be waited for
+};
+inline constexpr std::size_t kUnplannedReasons = 6;
+
+/// What a plan says of a request.
+struct Advice {
+  std::optional<Interval> place;  ///< in the arena: its slot
+  bool hands_over = false;        ///< another stream is going to use that place
+  Unplanned why = Unplanned::kUnknown;  ///< where there is no place
+  Time life = 0;                  ///< for how many requests it is thought to live; kForever for ever
+};
+
+/// Follows one plan, whose range begins at `base` in the arena. Holds no memory and maps none: what it says is
+/// advice, and the allocator sees to it that the place is idle.
+class PlanFollower {
+ public:
+  /// `policy` must outlive this.
+  PlanFollower(std::shared_ptr<const PlanIndex> index, Bytes base, const Policy& policy)
+      : matcher_(std::move(index), policy), policy_(&policy), base_(base) {}
+
+  Advice advise(const AllocParams& asked);
+  void begin_step() { matcher_.begin_step(); }
+
+  [[nodiscard]] Interval range() const { return {base_, base_ + plan().arena}; }
+  [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
+  [[nodiscard]] const PlanIndex& index() const { return matcher_.index(); }
+  [[nodiscard]] bool has_several_streams() const { return index().streams().size() > 1; }
+  /// Whether the stream's last requests were nothing like the plan.
+  [[nodiscard]] bool is_astray(StreamIndex stream) const { return matcher_.is_astray(stream); }
+
+  /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
+  /// touching. Good until the next call. What lies beside is the Dynamic Reusable Space.
+  const std::vector<Interval>& used_within(Time life);
+
+ private:
+  [[nodiscard]] Time life_of(std::uint32_t number) const;
+
+  Matcher matcher_;
+  const Policy* policy_;
+  Bytes base_;
+  std::uint32_t slot_ = 0;  ///< matched last
+  std::vector<Interval> used_;
+};
+
+}  // namespace stweaver

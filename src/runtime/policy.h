@@ -1,0 +1,63 @@
+// The table of rules: every number by which the run time trades one thing for another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/base.h"
+
+namespace stweaver {
+
+/// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
+struct Policy {
+  // Memory (memory.h).
+  /// Memory may be mapped beyond the most ever in use by this share of it. More leaves idle memory, less costs
+  /// driver calls.
+  Bytes slack_share = 160;
+  /// Never less than this: a block of extents in a small job.
+  Bytes least_slack = 16 * kMiB;
+  /// What is reclaimed at one time at least, as a share of the most in use: each time costs a look at all
+  /// extents.
+  Bytes reclaim_share = 512;
+  /// An extent is never larger: one block pins no more than that.
+  Bytes most_extent = 256 * kMiB;
+  /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
+  Bytes block = 16 * kMiB;
+  /// Memory for planned requests likewise: all of a plan's range is going to be used.
+  Bytes plan_block = 256 * kMiB;
+
+  // Placement of unplanned requests (placement.h).
+  /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
+  Bytes small = kMiB;
+  /// Requests from this on have extents of their own.
+  Bytes large = 32 * kMiB;
+  /// A large request may strand this share of its size in idle extents that it takes a part of.
+  Bytes stranded_share = 16;
+  /// After the device refused memory, so many calls go upstream at once.
+  std::uint64_t refused_calls = 1000;
+
+  // Streams (stream_order.h).
+  /// An event is recorded every so many frees of a stream: it tells later which memory no work uses any more.
+  std::uint64_t event_spacing = 256;
+
+  // Following a plan (matcher.h, plan_follower.h).
+  std::size_t near = 5;    ///< entries ahead in which a request of a slot's size is believed to be that slot's
+  std::size_t far = 256;   ///< entries ahead in which it is taken for a guess
+  Bytes size_spread = 8;   ///< a request of less than that share of a slot whose size varies is another one
+  std::size_t lost = 8;    ///< unmatched requests in a row: the stream does something else
+  Time unknown_life = 256; ///< requests that one the plan does not know is taken to live
+
+  // Whether a plan fits (plan_fit.h).
+  Bytes misfit_share = 64;     ///< a step misfits when requests for more than this share of the plan are unplanned
+  std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
+  int patience = 2;            ///< misfits, or steps astray, to bear
+  int most_patience = 64;      ///< steps; doubled up to here each time that planning again did not help
+  int forgiveness = 16;        ///< fitting steps that make up for one misfit
+
+  // Recording (life_cycle.h).
+  int most_steps = 12;                    ///< recorded at most when fewer show nothing that repeats
+  std::int64_t first_search = 20'000;     ///< requests before an unmarked job is searched for steps
+  std::int64_t last_search = 640'000;     ///< requests before it is taken for one that does not repeat
+};
+
+}  // namespace stweaver
