@@ -264,18 +264,6 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
 
 }  // namespace
 
-std::uint64_t fingerprint_of(const Trace& trace) {
-  std::uint64_t hash = mix_hash(1, static_cast<std::uint64_t>(trace.end));
-  for (const Request& request : trace.requests) {
-    for (const std::uint64_t value :
-         {static_cast<std::uint64_t>(request.size), request.stream,
-          static_cast<std::uint64_t>(request.life.lower), static_cast<std::uint64_t>(request.life.upper)}) {
-      hash = mix_hash(hash, value);
-    }
-  }
-  return hash;
-}
-
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
   JobBuilder builder(trace, profile, options);
   builder.build();
