@@ -56,6 +56,6 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
 
 /// Whether steps differ: more than a hundredth of the positions are not static or, where only one step was
 /// aligned, of its requests have sizes that nothing before had.
-bool varies(const Trace& trace, const Pattern& pattern);
+bool steps_differ(const Trace& trace, const Pattern& pattern);
 
 }  // namespace stweaver

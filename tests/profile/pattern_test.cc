@@ -230,8 +230,8 @@ TEST(Pattern, PutsEveryRequestWhereItsLikeStands) {
   }
 }
 
-/// Whether a job varies whose step k allocates what `scales[k]` says.
-bool varies_with(const std::vector<Bytes>& scales) {
+/// Whether the steps of a job differ whose step k allocates what `scales[k]` says.
+bool differ_with(const std::vector<Bytes>& scales) {
   Job job;
   for (std::size_t step = 0; step < scales.size(); ++step) {
     job.mark(text("step ", step));
@@ -240,17 +240,17 @@ bool varies_with(const std::vector<Bytes>& scales) {
   }
   job.mark("end");
   const Trace trace = job.trace();
-  return varies(trace, profile_of(trace).pattern);
+  return steps_differ(trace, profile_of(trace).pattern);
 }
 
-TEST(Varies, WhereSizesDiffer) {
-  EXPECT_FALSE(varies_with({3, 3, 3, 3, 3}));
-  EXPECT_TRUE(varies_with({3, 5, 2, 7, 4}));
+TEST(StepsDiffer, WhereSizesDo) {
+  EXPECT_FALSE(differ_with({3, 3, 3, 3, 3}));
+  EXPECT_TRUE(differ_with({3, 5, 2, 7, 4}));
 }
 
-TEST(Varies, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
-  EXPECT_FALSE(varies_with({3, 3}));
-  EXPECT_TRUE(varies_with({3, 5}));
+TEST(StepsDiffer, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
+  EXPECT_FALSE(differ_with({3, 3}));
+  EXPECT_TRUE(differ_with({3, 5}));
 }
 
 }  // namespace
