@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/model.h"
@@ -11,6 +12,15 @@
 namespace stweaver {
 
 inline constexpr Bytes kUnplanned = -1;
+
+/// How alike the steps are that a plan was made from. The run time follows a plan only where they are kFixed.
+enum class StepShape : std::uint8_t {
+  kFixed,    ///< steps are alike but for at most a hundredth of the positions
+  kVarying,  ///< sizes or lifespans move together
+  kDynamic,  ///< sizes move on their own (experts)
+};
+
+std::string_view name_of(StepShape shape);
 
 /// The place of one request of the job.
 ///
@@ -42,6 +52,8 @@ struct Plan {
   Bytes alignment = kAlignment;
   Bytes arena = 0;        ///< bytes that the plan needs in all
   Bytes lower_bound = 0;  ///< no plan for these lifespans and this stream gap can need less
+  /// Decided once, by the planner: steps_differ() of profile/pattern.h.
+  StepShape shape = StepShape::kFixed;
   /// The most that the whole job asked for at one time while it was recorded. Where steps differ, the plan
   /// has room for the largest of each request, which never met. 0: not known, a plan of steps alone, or one
   /// for larger steps.

@@ -262,6 +262,15 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   return instance;
 }
 
+StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+  if (!steps_differ(trace, pattern)) return StepShape::kFixed;
+  const auto count = [&pattern](PositionKind kind) {
+    return std::ranges::count(pattern.positions, kind, &Position::kind);
+  };
+  return count(PositionKind::kDynamic) > count(PositionKind::kVarying) ? StepShape::kDynamic
+                                                                       : StepShape::kVarying;
+}
+
 }  // namespace
 
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
@@ -286,6 +295,7 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
                                                                              .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
+  plan.shape = shape_of(trace, profile.pattern);
   if (!options.step_only && !profile.pattern.exceeds_trace) plan.requested = peak_requested(trace);
   plan.winner = result.winner;
   plan.stream_gap = job.instance.lane_gap;
