@@ -46,7 +46,7 @@ TEST_P(RealPlan, IsSoundAndCloseToTheBound) {
     EXPECT_LE(ratio_of(plan), 1.001);
     EXPECT_EQ(plan.stream_gap, 0);
   }
-  // Fixed shapes leave nothing to the fallback.
+  // Fixed shapes leave nothing unplanned.
   for (const std::string fixed : {"gpt2", "llama7b_N", "llama7b_R", "llama7b_VR", "fsdp2"}) {
     if (GetParam().starts_with(fixed)) {
       EXPECT_EQ(planned_slots(plan), plan.slots.size());
@@ -182,18 +182,13 @@ TEST(Synthesize, PlansAPositionThatTheFirstStepsUsedWithAnotherSize) {
   checked_plan(job.trace());
 }
 
-TEST(Synthesize, KeepsRoomForDynamicRequestsThatIsNobodysSlot) {
+TEST(Synthesize, LeavesDynamicRequestsUnplanned) {
   const Plan plan = checked_plan(experts_job());
-  EXPECT_LT(planned_slots(plan), plan.slots.size() / 2) << "no expert has a slot";
-  const auto have_room = std::count_if(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) {
-    return slot.room.length() >= 512 * 4000 * 9 / 10;
-  });
-  EXPECT_GE(have_room, 36) << "but nearly all of them have room together";
-  EXPECT_GE(plan.arena, 512 * (5000 + 4000 * 9 / 10)) << "a few experts may not have moved by chance";
-  EXPECT_LE(plan.arena, 512 * (5000 + 4000 * 11 / 10)) << "not the largest of each";
+  EXPECT_LT(planned_slots(plan), plan.slots.size() / 2) << "no expert has a place";
+  EXPECT_LE(plan.arena, 512 * (5000 + 4000 / 10)) << "a few experts may not have moved by chance";
 }
 
-TEST(Synthesize, LeavesPrivatePoolsToTheFallback) {
+TEST(Synthesize, LeavesPrivatePoolsUnplanned) {
   Job job;
   for (int step = 0; step < 4; ++step) {
     job.mark(text("step ", step));
@@ -204,7 +199,7 @@ TEST(Synthesize, LeavesPrivatePoolsToTheFallback) {
   EXPECT_EQ(planned_slots(plan), plan.slots.size() / 2);
 }
 
-TEST(Synthesize, LeavesWhatOutlivesAStepToTheFallback) {
+TEST(Synthesize, LeavesWhatOutlivesAStepUnplanned) {
   Job job;
   for (int step = 0; step < 6; ++step) {
     job.mark(text("step ", step));
