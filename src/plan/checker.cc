@@ -140,34 +140,6 @@ std::vector<Rectangle> unrolled(const Plan& plan) {
   return rectangles;
 }
 
-bool inside_arena(const Plan& plan, const Interval& room) {
-  return room.lower >= 0 && !room.empty() && room.upper <= plan.arena;
-}
-
-/// The same for what is set aside for groups: a room is held while any of those live that it is for. One that
-/// is used again later has several lives.
-std::vector<Rectangle> unrolled_rooms(const Plan& plan) {
-  std::map<std::pair<Bytes, Bytes>, std::vector<Rectangle>> rooms;
-  const auto add = [&](std::size_t number, Time shift) {
-    const Slot& slot = plan.slots[number];
-    if (!inside_arena(plan, slot.room)) return;
-    const Lifespan life = {static_cast<Time>(number) + shift, later(slot.death, shift)};
-    std::vector<Rectangle>& lives = rooms[{slot.room.lower, slot.room.upper}];
-    if (!lives.empty() && life.lower < lives.back().life.upper) {
-      lives.back().life.upper = std::max(lives.back().life.upper, life.upper);
-    } else {
-      lives.push_back(
-          {life, slot.room.lower, slot.room.length(), slot.stream, text("room of slot ", number)});
-    }
-  };
-  const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
-  for (std::size_t i = 0; i < plan.slots.size(); ++i) add(i, 0);
-  for (std::size_t i = plan.prologue; i < plan.slots.size(); ++i) add(i, length);
-  std::vector<Rectangle> all;
-  for (const auto& [place, lives] : rooms) all.insert(all.end(), lives.begin(), lives.end());
-  return all;
-}
-
 void check_slots(const Plan& plan, Violations& violations) {
   if (plan.alignment < 1) {
     violations.add("the plan's alignment is ", plan.alignment);
@@ -175,11 +147,6 @@ void check_slots(const Plan& plan, Violations& violations) {
   }
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
-    if (slot.room != Interval{}) {
-      if (slot.offset != kUnplanned) violations.add("slot ", i, " has a place and a room");
-      if (!inside_arena(plan, slot.room)) violations.add("the room of slot ", i, " lies outside the arena");
-      if (slot.room.lower % plan.alignment != 0) violations.add("the room of slot ", i, " is not aligned");
-    }
     if (slot.offset == kUnplanned) continue;
     if (slot.size <= 0) {
       violations.add("slot ", i, " has ", slot.size, " bytes");
@@ -245,9 +212,7 @@ std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::s
     return violations.take();
   }
   check_slots(plan, violations);
-  std::vector<Rectangle> slots = unrolled(plan);
-  const std::vector<Rectangle> rooms = unrolled_rooms(plan);
-  slots.insert(slots.end(), rooms.begin(), rooms.end());
+  const std::vector<Rectangle> slots = unrolled(plan);
   check_overlaps(slots, violations);
   check_stream_gaps(slots, plan.stream_gap, violations);
   check_requests(plan, trace, violations);

@@ -12,10 +12,9 @@ namespace stweaver {
 /// One line per offence, at most `most` of them; empty when the plan is sound for the trace.
 ///
 /// Checked: offsets aligned and inside the arena; no two slots whose lifespans meet share bytes, from the
-/// prologue into the step and from each step into the next, nor do they with the room of a group that lives;
-/// slots of different streams that share bytes lie at least stream_gap apart; the trace is the one that the
-/// plan was made from; every request that a slot stands for fits it, is on its stream, and shares no byte
-/// with another one while both live in the trace.
+/// prologue into the step and from each step into the next; slots of different streams that share bytes lie
+/// at least stream_gap apart; the trace is the one that the plan was made from; every request that a slot
+/// stands for fits it, is on its stream, and shares no byte with another one while both live in the trace.
 std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::size_t most = 20);
 
 /// The same for bare rectangles: `offsets[i]` is the place of a request of `sizes[i]` bytes in `lives[i]`.

@@ -16,7 +16,7 @@ namespace stweaver {
 namespace {
 
 constexpr std::string_view kMagic = "stweaver-plan";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
 /// No memory is so large, and sums of less cannot overflow.
@@ -93,14 +93,16 @@ class Parser {
     return line;
   }
 
-  /// Takes a number and one space behind it, if there is one, off the front of `text`.
+  /// Takes a number off the front of `text`, and the one space between it and what follows.
   template <typename Number>
   Number take_number(std::string_view& text, int base = 10) {
     Number number{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
     if (error != std::errc()) refuse("expected a number");
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.starts_with(' ')) text.remove_prefix(1);
+    if (text.empty()) return number;
+    if (text.size() == 1 || !text.starts_with(' ')) refuse("junk behind the number");
+    text.remove_prefix(1);
     return number;
   }
 
@@ -116,6 +118,14 @@ class Parser {
   const std::string& name_;
   std::size_t line_ = 0;
 };
+
+StepShape parse_shape(Parser& parser) {
+  const std::string_view name = parser.field("shape");
+  for (const StepShape shape : {StepShape::kFixed, StepShape::kVarying, StepShape::kDynamic}) {
+    if (name == name_of(shape)) return shape;
+  }
+  parser.refuse("no steps have such a shape");
+}
 
 Run parse_run(Parser& parser) {
   std::string_view line = parser.next_line();
@@ -134,16 +144,8 @@ Slot parse_slot(Parser& parser) {
   slot.offset = parser.take_number<Bytes>(line);
   slot.stream = parser.take_number<Stream>(line);
   slot.death = parser.take_number<Time>(line);
-  slot.varying = line == "varying" || line.starts_with("varying ");
-  if (slot.varying) {
-    line.remove_prefix(std::min(line.find(' '), line.size()));
-    if (!line.empty()) {
-      line.remove_prefix(1);
-      slot.room.lower = parser.take_number<Bytes>(line);
-      slot.room.upper = parser.take_number<Bytes>(line);
-    }
-  }
-  if (!line.empty()) parser.refuse("junk behind the numbers");
+  slot.varying = line == "upto";
+  if (!slot.varying && line != "exact") parser.refuse("expected `exact` or `upto` behind the numbers");
   if (slot.death == -1) slot.death = kForever;
   if (slot.size < 0 || slot.offset < kUnplanned || slot.death < 0) parser.refuse("a number is out of range");
   return slot;
@@ -152,8 +154,7 @@ Slot parse_slot(Parser& parser) {
 /// What the numbers must satisfy for the plan to be followed without looking twice.
 void validate_plan(const Plan& plan, const std::string& name) {
   const auto refuse = [&name](const auto&... parts) { fail(name, ": ", parts..., "; make the plan again"); };
-  if (plan.alignment < 1 || plan.arena < 0 || plan.arena > kMostMemory || plan.requested < 0 ||
-      plan.requested > kMostMemory || plan.stream_gap < 0)
+  if (plan.alignment < 1 || plan.arena < 0 || plan.arena > kMostMemory || plan.stream_gap < 0)
     refuse("a number is out of range");
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
   Bytes total = 0;
@@ -166,11 +167,6 @@ void validate_plan(const Plan& plan, const std::string& name) {
     if (slot.death != kForever && !within_two_steps)
       refuse("slot ", i, " dies at ", slot.death, ", which cannot be");
     if (slot.size == 0) refuse("slot ", i, " is empty");
-    const Interval& room = slot.room;
-    const bool has_room = room.lower != 0 || room.upper != 0;
-    if (has_room && (slot.offset != kUnplanned || room.lower < 0 || room.upper <= room.lower ||
-                     room.upper > plan.arena || room.lower % plan.alignment != 0))
-      refuse("slot ", i, " has no such room");
     if (slot.offset == kUnplanned) continue;
     if (slot.offset % plan.alignment != 0) refuse("slot ", i, " is not aligned");
     if (slot.size > plan.arena || slot.offset > plan.arena - slot.size)
@@ -191,9 +187,9 @@ void write_plan(const Plan& plan, std::ostream& out) {
        << "fingerprint " << hex(plan.fingerprint, 16) << '\n'
        << "alignment " << plan.alignment << '\n'
        << "arena " << plan.arena << '\n'
-       << "lower_bound " << plan.lower_bound << '\n';
-  if (plan.requested > 0) body << "requested " << plan.requested << '\n';
-  body << "stream_gap " << plan.stream_gap << '\n'
+       << "lower_bound " << plan.lower_bound << '\n'
+       << "shape " << name_of(plan.shape) << '\n'
+       << "stream_gap " << plan.stream_gap << '\n'
        << "winner " << one_line(plan.winner) << '\n'
        << "prologue " << plan.prologue << '\n'
        << "prologue_steps " << plan.prologue_steps << '\n'
@@ -202,9 +198,7 @@ void write_plan(const Plan& plan, std::ostream& out) {
   body << "slots " << plan.slots.size() << '\n';
   for (const Slot& slot : plan.slots) {
     body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' '
-         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " varying" : "");
-    if (!slot.room.empty()) body << ' ' << slot.room.lower << ' ' << slot.room.upper;
-    body << '\n';
+         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " upto" : " exact") << '\n';
   }
   const std::string content = body.str();
   out << content << "crc32c " << hex(crc_of(content), 8) << '\n';
@@ -214,8 +208,10 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   const std::string content = read_all(source, name);
   Parser parser(content, name);
   const auto version = parser.number_field<int>(kMagic);
-  if (version != kVersion)
-    parser.refuse("this is version ", version, ", and only version ", kVersion, " is known");
+  if (version != kVersion) {
+    fail(name, ": a plan file of version ", version, ", and only version ", kVersion,
+         " is known; make the plan again with `stweaver plan`");
+  }
 
   Plan plan;
   plan.source = parser.field("source");
@@ -223,14 +219,14 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.alignment = parser.number_field<Bytes>("alignment");
   plan.arena = parser.number_field<Bytes>("arena");
   plan.lower_bound = parser.number_field<Bytes>("lower_bound");
-  if (parser.rest().starts_with("requested ")) plan.requested = parser.number_field<Bytes>("requested");
+  plan.shape = parse_shape(parser);
   plan.stream_gap = parser.number_field<Time>("stream_gap");
   plan.winner = parser.field("winner");
   plan.prologue = parser.number_field<std::uint32_t>("prologue");
   plan.prologue_steps = parser.number_field<std::uint32_t>("prologue_steps");
   plan.runs.resize(parser.count_field("runs", "0 0 0\n"));
   for (Run& run : plan.runs) run = parse_run(parser);
-  plan.slots.resize(parser.count_field("slots", "1 0 0 1\n"));
+  plan.slots.resize(parser.count_field("slots", "1 0 0 1 upto\n"));
   for (Slot& slot : plan.slots) slot = parse_slot(parser);
 
   const std::size_t covered = content.size() - parser.rest().size();

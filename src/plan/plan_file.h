@@ -1,20 +1,22 @@
 // The plan file: a plan as text that says what it is.
 //
-//   stweaver-plan 1
+//   stweaver-plan 2
 //   source llama7b_N.pickle.xz          the trace it was made from
 //   fingerprint 1f0c...                 of that trace, 16 hex digits
 //   alignment 512
 //   arena 40002256896
 //   lower_bound 40002256896
+//   shape fixed                         or varying, or dynamic
 //   stream_gap 0
 //   winner sweep 4
 //   prologue 6773
 //   prologue_steps 1
 //   runs 4                              then a line `request slot count` each
-//   slots 13476                         then a line `size offset stream death [varying]` each
+//   slots 13476                         then a line `size offset stream death exact|upto` each
 //   crc32c 9d2c77a1                     of every byte before this line
 //
-// An offset of -1 is a request left to the fallback, a death of -1 one that is never freed.
+// One key per line, all of them, in this order. An offset of -1 is a request that is unplanned (the run time
+// places it), a death of -1 one that is never freed. A slot serves `exact` its size or any `upto` it.
 #pragma once
 
 #include <ostream>

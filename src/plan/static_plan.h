@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/model.h"
@@ -11,6 +12,15 @@
 namespace stweaver {
 
 inline constexpr Bytes kUnplanned = -1;
+
+/// How alike the steps are that a plan was made from. The run time follows a plan only where they are kFixed.
+enum class StepShape : std::uint8_t {
+  kFixed,    ///< steps are alike but for at most a hundredth of the positions
+  kVarying,  ///< sizes or lifespans move together
+  kDynamic,  ///< sizes move on their own (experts)
+};
+
+std::string_view name_of(StepShape shape);
 
 /// The place of one request of the job.
 ///
@@ -20,13 +30,10 @@ inline constexpr Bytes kUnplanned = -1;
 /// step.
 struct Slot {
   Bytes size = 0;             ///< bytes it serves at most, a multiple of the alignment
-  Bytes offset = kUnplanned;  ///< into the arena; kUnplanned: the fallback's affair
+  Bytes offset = kUnplanned;  ///< into the arena; kUnplanned: the run time places it
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
   bool varying = false;  ///< serves any smaller request of its position, not just this size
-  /// Of an unplanned slot: bytes of the arena that are its group's while any of the group lives (experts of
-  /// an MoE layer); empty for none.
-  Interval room = {};
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.
@@ -42,10 +49,8 @@ struct Plan {
   Bytes alignment = kAlignment;
   Bytes arena = 0;        ///< bytes that the plan needs in all
   Bytes lower_bound = 0;  ///< no plan for these lifespans and this stream gap can need less
-  /// The most that the whole job asked for at one time while it was recorded. Where steps differ, the plan
-  /// has room for the largest of each request, which never met. 0: not known, a plan of steps alone, or one
-  /// for larger steps.
-  Bytes requested = 0;
+  /// Decided once, by the planner: steps_differ() of profile/pattern.h.
+  StepShape shape = StepShape::kFixed;
   /// Slots of different streams share bytes only if so many requests lie between the one's death and the
   /// other's birth; the run time puts an event wait between them.
   Time stream_gap = 0;

@@ -6,8 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "profile/dynamic_groups.h"
-
 namespace stweaver {
 namespace {
 
@@ -19,9 +17,7 @@ constexpr double kGoodEnough = 1.01;
 struct JobInstance {
   Instance instance;
   std::vector<std::vector<std::uint32_t>> slots_of;  ///< by item
-  std::size_t first_room = 0;                        ///< from this item on, room for its slots together
-  std::size_t end_of_rooms = 0;
-  std::vector<std::uint32_t> persistent;  ///< slots, in the order of instance.persistent
+  std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
 };
 
 class JobBuilder {
@@ -45,7 +41,6 @@ class JobBuilder {
 
   void build() {
     for (std::uint32_t p = 0; p < pattern_.positions.size(); ++p) add_position(p);
-    add_dynamic_groups();
     if (!options_.step_only) add_prologue();
     job_.instance.cycle = {prologue(), end()};
     job_.instance.lanes = std::max(1, static_cast<int>(lanes_.size()));
@@ -125,19 +120,6 @@ class JobBuilder {
     item_of_position_[p] = job_.instance.items.size();
     add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo,
              group_of(trace_.requests[representative_[p]]));
-  }
-
-  /// Room for each dynamic group, as one item.
-  void add_dynamic_groups() {
-    job_.first_room = job_.instance.items.size();
-    for (const DynamicGroup& group : find_dynamic_groups(pattern_, trace_, options_.alignment)) {
-      const auto [life, echo] = lives_of(prologue() + group.life.lower, prologue() + group.life.upper);
-      job_.instance.items.push_back(
-          {.size = group.size, .life = life, .echo = echo, .group = -1, .lane = lane_of(group.stream)});
-      job_.slots_of.push_back(group.members);
-      for (std::uint32_t& slot : job_.slots_of.back()) slot += static_cast<std::uint32_t>(plan_.prologue);
-    }
-    job_.end_of_rooms = job_.instance.items.size();
   }
 
   /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
@@ -262,19 +244,16 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   return instance;
 }
 
-}  // namespace
-
-std::uint64_t fingerprint_of(const Trace& trace) {
-  std::uint64_t hash = mix_hash(1, static_cast<std::uint64_t>(trace.end));
-  for (const Request& request : trace.requests) {
-    for (const std::uint64_t value :
-         {static_cast<std::uint64_t>(request.size), request.stream,
-          static_cast<std::uint64_t>(request.life.lower), static_cast<std::uint64_t>(request.life.upper)}) {
-      hash = mix_hash(hash, value);
-    }
-  }
-  return hash;
+StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+  if (!steps_differ(trace, pattern)) return StepShape::kFixed;
+  const auto count = [&pattern](PositionKind kind) {
+    return std::ranges::count(pattern.positions, kind, &Position::kind);
+  };
+  return count(PositionKind::kDynamic) > count(PositionKind::kVarying) ? StepShape::kDynamic
+                                                                       : StepShape::kVarying;
 }
+
+}  // namespace
 
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
   JobBuilder builder(trace, profile, options);
@@ -298,16 +277,11 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
                                                                              .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
-  if (!options.step_only && !profile.pattern.exceeds_trace) plan.requested = peak_requested(trace);
+  plan.shape = shape_of(trace, profile.pattern);
   plan.winner = result.winner;
   plan.stream_gap = job.instance.lane_gap;
   for (std::size_t i = 0; i < result.placement.size(); ++i) {
-    const Bytes offset = result.placement[i];
-    const bool is_room = i >= job.first_room && i < job.end_of_rooms;
-    for (const std::uint32_t slot : job.slots_of[i]) {
-      if (is_room) plan.slots[slot].room = {offset, offset + job.instance.items[i].size};
-      if (!is_room) plan.slots[slot].offset = offset;
-    }
+    for (const std::uint32_t slot : job.slots_of[i]) plan.slots[slot].offset = result.placement[i];
   }
   Bytes top = plan.arena;
   for (const std::uint32_t slot : job.persistent) {

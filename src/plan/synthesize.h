@@ -14,7 +14,7 @@ struct SynthesizeOptions {
   Bytes alignment = kAlignment;
   int threads = 0;                      ///< 0: as many as the machine has
   double timeout = 1;                   ///< seconds for the search
-  bool step_only = false;               ///< leave the prologue, persistent requests included, to the fallback
+  bool step_only = false;               ///< leave out the prologue, persistent requests included
   std::optional<Time> stream_gap = {};  ///< requests; chosen when not given
   bool anytime = false;                 ///< see SearchOptions, these three
   std::stop_token stop = {};
@@ -27,9 +27,9 @@ struct Synthesis {
   int threads = 0;
 };
 
-/// Plans the prologue and the step that repeats in one instance. Left to the fallback are dynamic positions,
-/// requests of private pools, and what outlives the step after its own without having been born in the
-/// prologue.
+/// Plans the prologue and the step that repeats in one instance. Unplanned (the run time places them) are
+/// dynamic positions, requests of private pools, and what outlives the step after its own without having been
+/// born in the prologue.
 ///
 /// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies
 /// far back is over before anyone waits. Without a given stream_gap that is a sixteenth of the step's

@@ -21,7 +21,7 @@ constexpr std::size_t kMostDifferences = 2000;
 /// Of a step's requests, so many must be found in the pattern.
 constexpr double kAlike = 0.5;
 /// Steps differ when more than this share of the positions do.
-constexpr double kVaries = 0.01;
+constexpr double kDiffer = 0.01;
 
 /// The requests of one step.
 struct Span {
@@ -349,7 +349,7 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   return pattern;
 }
 
-bool varies(const Trace& trace, const Pattern& pattern) {
+bool steps_differ(const Trace& trace, const Pattern& pattern) {
   std::size_t differ = 0;
   for (const Position& position : pattern.positions) differ += position.kind != PositionKind::kStatic ? 1 : 0;
   if (pattern.steps.size() == 1) {
@@ -357,7 +357,7 @@ bool varies(const Trace& trace, const Pattern& pattern) {
     for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
     for (const Position& position : pattern.positions) differ += known.contains(position.size) ? 0 : 1;
   }
-  return static_cast<double>(differ) > kVaries * static_cast<double>(pattern.positions.size());
+  return static_cast<double>(differ) > kDiffer * static_cast<double>(pattern.positions.size());
 }
 
 }  // namespace stweaver

@@ -46,7 +46,6 @@ struct Pattern {
   /// The step before the first aligned one (it belongs to the prologue) where it could be aligned too: what
   /// it leaves alive has the places in which every step leaves its tensors. Empty when there is none.
   AlignedStep before;
-  bool exceeds_trace = false;  ///< stands for larger steps than any of these: extend_to_scale()
 };
 
 /// Aligns the steps. The first ones, in which persistent requests are still being born, belong to the
@@ -56,6 +55,6 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
 
 /// Whether steps differ: more than a hundredth of the positions are not static or, where only one step was
 /// aligned, of its requests have sizes that nothing before had.
-bool varies(const Trace& trace, const Pattern& pattern);
+bool steps_differ(const Trace& trace, const Pattern& pattern);
 
 }  // namespace stweaver

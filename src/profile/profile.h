@@ -1,14 +1,13 @@
 // Layer profile: from events to knowledge. Steps, phases, classes, and the pattern that repeats.
 #pragma once
 
-#include "profile/classes.h"         // IWYU pragma: export
-#include "profile/dynamic_groups.h"  // IWYU pragma: export
-#include "profile/pattern.h"         // IWYU pragma: export
-#include "profile/phases.h"          // IWYU pragma: export
-#include "profile/scale.h"           // IWYU pragma: export
-#include "profile/steps.h"           // IWYU pragma: export
-#include "profile/summary.h"         // IWYU pragma: export
-#include "profile/timeline.h"        // IWYU pragma: export
+#include "profile/classes.h"   // IWYU pragma: export
+#include "profile/pattern.h"   // IWYU pragma: export
+#include "profile/phases.h"    // IWYU pragma: export
+#include "profile/scale.h"     // IWYU pragma: export
+#include "profile/steps.h"     // IWYU pragma: export
+#include "profile/summary.h"   // IWYU pragma: export
+#include "profile/timeline.h"  // IWYU pragma: export
 
 namespace stweaver {
 

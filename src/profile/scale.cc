@@ -197,7 +197,6 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
          "scale");
   }
   for (std::size_t row = 0; row < rows.size(); ++row) pattern.positions[rows[row]].size = extended[row];
-  pattern.exceeds_trace = scale > 1;
 }
 
 }  // namespace stweaver

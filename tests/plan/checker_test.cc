@@ -243,45 +243,6 @@ TEST_F(CheckPlan, AgreesWithComparingEveryPairOfSlotsAfterRandomChanges) {
   EXPECT_GT(dirty, 100);
 }
 
-TEST_F(CheckPlan, ReportsRoomsThatAreNotTheGroupsOwn) {
-  // Two groups of the step, each alive for three requests; and a slot.
-  Trace none;
-  Plan plan;
-  plan.fingerprint = fingerprint_of(none);
-  plan.arena = 4096;
-  const auto member = [](Time death, Interval room) {
-    return Slot{.size = 512, .death = death, .varying = true, .room = room};
-  };
-  plan.slots = {member(3, {0, 1024}),
-                member(3, {0, 1024}),
-                member(5, {1024, 2048}),
-                member(5, {1024, 2048}),
-                {.size = 2048, .offset = 2048, .death = 5}};
-  EXPECT_THAT(check_plan(plan, none), IsEmpty());
-  const auto offence_of = [&](const std::function<void(Plan&)>& change) {
-    Plan changed = plan;
-    change(changed);
-    const std::vector<std::string> lines = check_plan(changed, none);
-    return lines.empty() ? "nothing" : lines.front();
-  };
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[4].offset = 1536; }), HasSubstr("room of slot 2 share bytes"));
-  EXPECT_THAT(offence_of([](Plan& p) {
-                p.slots[2].room = p.slots[3].room = {512, 2048};
-              }),
-              HasSubstr("share bytes"));
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[1].room = {0, 8192}; }), HasSubstr("outside the arena"));
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[1].room = {1, 512}; }), HasSubstr("not aligned"));
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[1].room = {512, 512}; }), HasSubstr("outside the arena"));
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[4].room = {0, 512}; }), HasSubstr("a place and a room"));
-  EXPECT_THAT(offence_of([](Plan& p) { p.slots[1].death = 8; }), HasSubstr("nothing"))
-      << "the next step's first group is the same one";
-  EXPECT_THAT(offence_of([](Plan& p) {
-                p.slots[0].death = 6;
-                p.slots[2].room = p.slots[3].room = {512, 1536};
-              }),
-              HasSubstr("share bytes"));
-}
-
 TEST_F(CheckPlan, ReportsALeastGapThatIsNotKept) {
   Plan plan = plan_;
   plan.stream_gap = static_cast<Time>(plan.slots.size()) * 3;

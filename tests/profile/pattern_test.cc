@@ -186,6 +186,39 @@ TEST(Pattern, CallsSizesThatMoveOnTheirOwnDynamic) {
   EXPECT_EQ(count(pattern, PositionKind::kStatic), 100);
 }
 
+/// Experts of which one has had the same tokens in every step, and a weight's gradient behind each.
+Trace job_with_a_chance() {
+  Job job;
+  for (int step = 0; step < 6; ++step) {
+    job.mark(text("step ", step));
+    for (int i = 0; i < 40; ++i) job.touch(70'000 + 1000 * i);
+    std::vector<RequestId> kept;
+    for (std::uint64_t e = 0; e < 40; ++e) {
+      const std::uint64_t hash = mix_hash(static_cast<std::uint64_t>(step), e);
+      kept.push_back(job.allocate(512 * (e == 17 ? 347 : 300 + static_cast<Bytes>(hash % 100))));
+      job.touch(180'000);
+    }
+    for (; !kept.empty(); kept.pop_back()) {
+      job.free(kept.back());
+      job.touch(80'000);
+    }
+  }
+  job.mark("end");
+  return job.trace();
+}
+
+TEST(Pattern, CallsDynamicWhatHadOneSizeByChanceButNotWhatHasItForAReason) {
+  const Pattern pattern = profile_of(job_with_a_chance()).pattern;
+  std::size_t by_chance = 0;
+  for (const Position& position : pattern.positions) {
+    if (position.kind == PositionKind::kDynamic && position.size == Bytes{512} * 347) ++by_chance;
+    if (position.size == 180'000 || position.size == 80'000) {
+      EXPECT_NE(position.kind, PositionKind::kDynamic);
+    }
+  }
+  EXPECT_EQ(by_chance, 1);
+}
+
 TEST(Pattern, LeavesTheStepsInWhichWeightsAreStillBornToThePrologue) {
   const Pattern pattern = pattern_of(7, [](Job& job, int step) {
     for (int i = 0; i < 20; ++i) job.touch(100);
@@ -230,8 +263,8 @@ TEST(Pattern, PutsEveryRequestWhereItsLikeStands) {
   }
 }
 
-/// Whether a job varies whose step k allocates what `scales[k]` says.
-bool varies_with(const std::vector<Bytes>& scales) {
+/// Whether the steps of a job differ whose step k allocates what `scales[k]` says.
+bool differ_with(const std::vector<Bytes>& scales) {
   Job job;
   for (std::size_t step = 0; step < scales.size(); ++step) {
     job.mark(text("step ", step));
@@ -240,17 +273,17 @@ bool varies_with(const std::vector<Bytes>& scales) {
   }
   job.mark("end");
   const Trace trace = job.trace();
-  return varies(trace, profile_of(trace).pattern);
+  return steps_differ(trace, profile_of(trace).pattern);
 }
 
-TEST(Varies, WhereSizesDiffer) {
-  EXPECT_FALSE(varies_with({3, 3, 3, 3, 3}));
-  EXPECT_TRUE(varies_with({3, 5, 2, 7, 4}));
+TEST(StepsDiffer, WhereSizesDo) {
+  EXPECT_FALSE(differ_with({3, 3, 3, 3, 3}));
+  EXPECT_TRUE(differ_with({3, 5, 2, 7, 4}));
 }
 
-TEST(Varies, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
-  EXPECT_FALSE(varies_with({3, 3}));
-  EXPECT_TRUE(varies_with({3, 5}));
+TEST(StepsDiffer, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
+  EXPECT_FALSE(differ_with({3, 3}));
+  EXPECT_TRUE(differ_with({3, 5}));
 }
 
 }  // namespace
