@@ -150,11 +150,11 @@ Cost measure_all(const std::vector<Work>& works, const Allocate& allocate, const
   return mean;
 }
 
-Cost measure_free_form(const std::vector<Work>& works) {
+Cost measure_unplanned(const std::vector<Work>& works) {
   HostDevice device(kAmpleCapacity);
   CachingUpstream fallback{AllocatorSettings()};
   RuntimeAllocator allocator(device, fallback);
-  allocator.use_free_form(true);
+  allocator.place_unplanned(true);
   const Cost cost = measure_all(
       works, [&](Bytes size, Stream stream) { return allocator.allocate(size, stream); },
       [&](void* block) { allocator.free(block); });
@@ -172,18 +172,18 @@ void print_row(std::string_view name, bool churn, std::size_t live, std::size_t 
       works, [&](Bytes size, Stream stream) { return planned.allocate(size, stream); },
       [&](void* block) { planned.free(block); });
   const RuntimeStatistics statistics = planned.statistics();
-  if (statistics.served.misses() + statistics.served.reused > 0)
-    fail(name, ": ", statistics.served.misses() + statistics.served.reused, " requests were not as planned");
+  if (statistics.served.beside_plan() + statistics.served.reused > 0)
+    fail(name, ": ", statistics.served.beside_plan() + statistics.served.reused, " requests were not as planned");
   CachingUpstream caching{AllocatorSettings()};
   const Cost theirs = measure_all(
       works, [&](Bytes size, Stream stream) { return caching.allocate(size, stream, 0); },
       [&](void* block) { caching.free(block); });
-  const Cost free_form = measure_free_form(works);
+  const Cost unplanned = measure_unplanned(works);
   const double both = theirs.allocate + theirs.free;
   fmt::print("{:<8}{:>8}{:>9}{:>12.0f}{:>8.0f}{:>14.0f}{:>8.0f}{:>10.2f}{:>14.0f}{:>8.0f}{:>10.2f}\n", name,
              live, threads, ours.allocate, ours.free, theirs.allocate, theirs.free,
-             (ours.allocate + ours.free) / both, free_form.allocate, free_form.free,
-             (free_form.allocate + free_form.free) / both);
+             (ours.allocate + ours.free) / both, unplanned.allocate, unplanned.free,
+             (unplanned.allocate + unplanned.free) / both);
 }
 
 int run() {

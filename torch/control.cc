@@ -108,12 +108,13 @@ class Object {
 
 std::string json_of(const Served& served) {
   Object missed;
-  for (std::size_t i = 0; i < kMissReasons; ++i) missed.add(name_of(static_cast<Miss>(i)), served.missed[i]);
+  for (std::size_t i = 0; i < kUnplannedReasons; ++i)
+    missed.add(name_of(static_cast<Unplanned>(i)), served.unplanned[i]);
   return Object()
       .add("planned", served.planned)
       .add("reused", served.reused)
-      .add("hits", served.hits())
-      .add("misses", served.misses())
+      .add("hits", served.in_plan())
+      .add("misses", served.beside_plan())
       .put("missed", missed.json())
       .json();
 }
@@ -136,7 +137,12 @@ std::string json_of(const MappingStatistics& mapping) {
 }
 
 std::string json_of(const StepStatistics& step) {
-  return Object().put("served", json_of(step.served)).put("peaks", json_of(step.peaks)).json();
+  return Object()
+      .put("served", json_of(step.served))
+      .put("peaks", json_of(step.peaks))
+      .add("driver_calls", step.driver_calls)
+      .add("nanoseconds", step.nanoseconds)
+      .json();
 }
 
 std::string json_of(const Session& session, int device) {
@@ -144,6 +150,7 @@ std::string json_of(const Session& session, int device) {
   return Object()
       .add("device", device)
       .add("stage", session.stage(device))
+      .add("why_no_plan", session.why_no_plan(device))
       .add("follows_plan", static_cast<std::int64_t>(session.allocator(device)->follows_plan()))
       .put("served", json_of(now.served))
       .put("peaks", json_of(now.peaks))
@@ -152,17 +159,21 @@ std::string json_of(const Session& session, int device) {
       .add("requested", now.requested)
       .add("reserved", now.reserved())
       .add("arena", now.arena)
+      .add("idle", now.idle())
+      .add("waiting", now.waiting)
       .add("fallback_reserved", now.fallback_reserved)
       .add("planned", now.planned)
       .add("reused", now.reused)
-      .add("free_form", now.free_form)
+      .add("unplanned", now.unplanned)
       .add("fallback", now.fallback)
       .add("blocks", now.blocks)
       .add("steps", now.steps)
       .add("plans", now.plans)
       .add("waits", now.waits)
       .add("reclaims", now.reclaims)
+      .add("refusals", now.refusals)
       .add("ooms", now.ooms)
+      .add("nanoseconds", now.nanoseconds)
       .put("mapping", json_of(now.mapping))
       .json();
 }

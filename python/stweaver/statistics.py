@@ -48,6 +48,8 @@ class Step:
 
     served: Served
     peaks: Peaks
+    driver_calls: int  # to map and to unmap memory
+    nanoseconds: int  # spent in STWeaver; of calls that need no driver one in 64 is timed
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class DeviceStats:
     """One device, since the session first served it."""
 
     device: int
-    stage: str  # "recording", "planning", "watching" or "off"
+    stage: str  # "recording", "planning", "waiting", "following", "resting" or "off"
+    why_no_plan: str  # empty while one is followed, or made for the first time
     follows_plan: bool
     served: Served
     peaks: Peaks
@@ -74,17 +77,21 @@ class DeviceStats:
     requested: int  # now, as all from here on
     reserved: int
     arena: int
+    idle: int  # of it, in no use
+    waiting: int  # of it, in freed blocks that other streams still use
     fallback_reserved: int
     planned: int  # bytes in use, as asked for: at the places that the plan has for them
     reused: int  # elsewhere in the plan's range
-    free_form: int  # in the arena where no plan governs: the recorded steps above all
+    unplanned: int  # elsewhere in the arena: the recorded steps above all
     fallback: int  # from PyTorch's own allocator
     blocks: int
     steps: int
     plans: int  # adopted
     waits: int  # for another stream
     reclaims: int
+    refusals: int  # times the device had no memory for the arena
     ooms: int
+    nanoseconds: int  # spent in STWeaver, as in Step
     mapping: ArenaMapping
 
     @property
@@ -97,12 +104,13 @@ class DeviceStats:
         last = self.last_step
         return (
             f"device {self.device}: {_peaks(self.peaks)}; "
-            f"{self.served.hits} hits, {self.served.misses} misses in {self.steps} steps; "
-            f"{'follows a plan' if self.follows_plan else 'no plan'}, {self.stage}\n"
-            f"  last step: {_peaks(last.peaks)}; {last.served.hits} hits, {last.served.misses} misses; "
+            f"{self.served.hits} requests planned, {self.served.misses} unplanned in {self.steps} steps; "
+            f"{'follows a plan' if self.follows_plan else 'no plan'}, {self.stage}"
+            f"{': ' + self.why_no_plan if self.why_no_plan else ''}\n"
+            f"  last step: {_peaks(last.peaks)}; {last.served.hits} planned, {last.served.misses} unplanned; "
             f"{self.saved / GIB:.2f} GiB saved\n"
             f"  now in use: {self.planned / GIB:.2f} GiB planned, {self.reused / GIB:.2f} GiB reused, "
-            f"{self.free_form / GIB:.2f} GiB free form, {self.fallback / GIB:.2f} GiB from PyTorch's own "
+            f"{self.unplanned / GIB:.2f} GiB unplanned, {self.fallback / GIB:.2f} GiB from PyTorch's own "
             "allocator"
         )
 
@@ -183,7 +191,9 @@ def _device(fields: Mapping[str, Any]) -> DeviceStats:
 
 
 def _step(fields: Mapping[str, Any]) -> Step:
-    return Step(_served(fields["served"]), _peaks_of(fields["peaks"]))
+    return Step(
+        _served(fields["served"]), _peaks_of(fields["peaks"]), fields["driver_calls"], fields["nanoseconds"]
+    )
 
 
 def _served(fields: Mapping[str, Any]) -> Served:

@@ -99,14 +99,14 @@ void add_story(const LifeStory& story, Json& document) {
 Json serving_json(const Serving& serving) {
   const RuntimeStatistics& all = serving.statistics;
   Json missed;
-  for (std::size_t reason = 0; reason < kMissReasons; ++reason)
-    missed[std::string(name_of(static_cast<Miss>(reason)))] = all.served.missed.at(reason);
+  for (std::size_t reason = 0; reason < kUnplannedReasons; ++reason)
+    missed[std::string(name_of(static_cast<Unplanned>(reason)))] = all.served.unplanned.at(reason);
   Json document = {{"reserved_peak", serving.replay.reserved_peak},
                    {"efficiency", serving.replay.efficiency()},
                    {"arena", all.arena},
                    {"fallback_reserved_peak", all.peaks.fallback_reserved},
-                   {"hits", all.served.hits()},
-                   {"misses", all.served.misses()},
+                   {"hits", all.served.in_plan()},
+                   {"misses", all.served.beside_plan()},
                    {"planned", all.served.planned},
                    {"reused", all.served.reused},
                    {"missed", missed},
@@ -129,11 +129,11 @@ Json serving_json(const Serving& serving) {
 /// "; 3 unknown, 1 too large", or nothing.
 std::string reasons_text(const Served& served) {
   std::string text;
-  for (std::size_t reason = 0; reason < kMissReasons; ++reason) {
-    if (served.missed.at(reason) == 0) continue;
-    std::string name(name_of(static_cast<Miss>(reason)));
+  for (std::size_t reason = 0; reason < kUnplannedReasons; ++reason) {
+    if (served.unplanned.at(reason) == 0) continue;
+    std::string name(name_of(static_cast<Unplanned>(reason)));
     std::replace(name.begin(), name.end(), '_', ' ');
-    text += fmt::format("{}{} {}", text.empty() ? ": " : ", ", served.missed.at(reason), name);
+    text += fmt::format("{}{} {}", text.empty() ? ": " : ", ", served.unplanned.at(reason), name);
   }
   return text;
 }
@@ -153,8 +153,8 @@ std::string plans_text(const Serving& serving) {
                                  counted(static_cast<std::size_t>(all.plans), "plan"), serving.plan_seconds,
                                  gib(all.arena), gib(all.peaks.fallback_reserved));
   text += fmt::format(
-      "requests: {} at their planned place, {} elsewhere in the plan's range, {} outside of it{}\n",
-      all.served.planned, all.served.reused, all.served.misses(), reasons_text(all.served));
+      "requests: {} at their planned place, {} elsewhere in the plan's range, {} unplanned{}\n",
+      all.served.planned, all.served.reused, all.served.beside_plan(), reasons_text(all.served));
   if (all.events > 0) {
     text += fmt::format("memory changed streams behind {} and {}\n",
                         counted(static_cast<std::size_t>(all.events), "event"),
@@ -193,7 +193,7 @@ std::string online_text(const std::vector<Comparison>& comparisons) {
                    steady ? efficiency_text(efficiency_of(story.steady)) : "-",
                    fmt::format("{} of {}", story.steady_steps, job.steps)});
   }
-  return "\nThe same jobs without a plan from before: the first steps are served in free form and recorded,\n"
+  return "\nThe same jobs without a plan from before: the first steps are recorded,\n"
          "the plan is adopted at a step boundary, `steady` is what is reserved in the steps since the last "
          "plan.\n\n" +
          table.text();
@@ -268,7 +268,7 @@ Json inspect_json(const Trace& trace, const Profile& profile, const Summary& sum
 
 std::string plan_text(const PlanAnswer& answer) {
   std::string text = fmt::format("{}: {}, ", job_name(answer.name), counted(answer.requests, "request"));
-  if (answer.unplanned > 0) text += fmt::format("{} of them left to the fallback, ", answer.unplanned);
+  if (answer.unplanned > 0) text += fmt::format("{} of them unplanned, ", answer.unplanned);
   text += fmt::format("planned in {:.2f} s on {} by `{}`\n", answer.seconds,
                       counted(static_cast<std::size_t>(answer.threads), "thread"), answer.winner);
   text += fmt::format("peak {} GiB ({} bytes), lower bound {} GiB, ratio {:.6f}\n", gib(answer.peak),

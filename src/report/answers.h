@@ -19,7 +19,7 @@ nlohmann::ordered_json inspect_json(const Trace& trace, const Profile& profile, 
 struct PlanAnswer {
   std::string name;
   std::size_t requests = 0;   ///< planned and unplanned
-  std::size_t unplanned = 0;  ///< of them, left to the fallback
+  std::size_t unplanned = 0;  ///< of them, without a place
   Bytes lower_bound = 0;
   Bytes peak = 0;
   double seconds = 0;

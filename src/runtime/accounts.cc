@@ -1,7 +1,6 @@
 #include "runtime/accounts.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace stweaver {
 namespace {
@@ -52,7 +51,7 @@ void Accounts::release(Bytes size, RequestId recorded) {
 Bytes& Accounts::living_of(Source source) {
   if (source == Source::kPlanned) return statistics_.planned;
   if (source == Source::kReused) return statistics_.reused;
-  return source == Source::kUnplanned ? statistics_.unplanned : statistics_.fallback;
+  return source == Source::kElsewhere ? statistics_.unplanned : statistics_.fallback;
 }
 
 void Accounts::note_arena(Bytes mapped) {
@@ -101,8 +100,7 @@ void Accounts::end_step(const MappingStatistics& mapping) {
   if (recorder_) recorder_->mark(text("step ", statistics_.steps));
 }
 
-void Accounts::record(std::shared_ptr<Recorder> recorder) {
-  recorder_ = std::move(recorder);
+void Accounts::begin_record() {
   if (recorder_) recorder_->reserve(statistics_.reserved());
 }
 

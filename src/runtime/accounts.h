@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "runtime/block_table.h"
 #include "runtime/meters.h"
@@ -36,10 +37,12 @@ class Accounts {
 
   void end_step(const MappingStatistics& mapping);
 
-  /// Writes every request down from now on; nullptr: no more. Blocks that live are the caller's to add.
-  void record(std::shared_ptr<Recorder> recorder);
+  /// Writes every request down from now on; nullptr: no more. Blocks that live are the caller's to add, then
+  /// begin_record() is.
+  void record(std::shared_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
   /// What the recorder calls a block that lives when recording begins.
   RequestId add_before(const LivingBlock& block, Stream stream);
+  void begin_record();
   [[nodiscard]] Trace recorded() const { return recorder_ ? recorder_->trace() : Trace(); }
 
   /// All but what only other parts know.
@@ -57,7 +60,7 @@ class Accounts {
   [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;
 
   RuntimeStatistics statistics_;
-  std::int64_t nanoseconds_ = 0;  ///< without the driver's
+  std::int64_t nanoseconds_ = 0;   ///< without the driver's
   std::int64_t spent_before_ = 0;  ///< when the step began, the driver's too
   std::int64_t calls_before_ = 0;
   Tally tally_;

@@ -14,7 +14,7 @@ namespace stweaver {
 enum class Source : std::uint8_t {
   kPlanned,    ///< the arena, at the place the plan has for it
   kReused,     ///< the arena, where it was idle
-  kUnplanned,  ///< the arena, where no plan puts it
+  kElsewhere,  ///< elsewhere in the arena
   kFallback,   ///< the upstream allocator
 };
 

@@ -47,10 +47,8 @@ void FreeSpace::give(Bytes offset, Bytes size, LastUse last) {
   const Cursor below = find(offset);
   const bool is_below = gap(below).offset <= offset;
   const Cursor above = is_below ? next(below) : below;
-  const bool joins_below =
-      is_below && gap(below).end == offset && gap(below).last.stream == last.stream;
-  const bool joins_above =
-      exists(above) && gap(above).offset == end && gap(above).last.stream == last.stream;
+  const bool joins_below = is_below && gap(below).end == offset && gap(below).last.stream == last.stream;
+  const bool joins_above = exists(above) && gap(above).offset == end && gap(above).last.stream == last.stream;
   if (joins_above) last.freed = std::max(last.freed, gap(above).last.freed);
   if (joins_below) {
     Gap& grown = gap(below);

@@ -66,8 +66,8 @@ struct AnyStream {
   [[nodiscard]] bool may_use(std::size_t, Tick) const { return true; }
 };
 
-/// The gaps of an address range, in order of offset. Neighbours freed on the same stream are one gap; those of
-/// different streams stay apart, because another stream may take them only behind a wait.
+/// The gaps of an address range, in order of offset. Neighbours freed on the same stream are one gap; those
+/// of different streams stay apart, because another stream may take them only behind a wait.
 ///
 /// A tree of two levels over sorted leaves of 64 gaps: a search touches a few cache lines, and skips leaves
 /// and branches by what their summaries say of the gaps below. `usable` in searches says which last uses will
@@ -109,8 +109,8 @@ class FreeSpace {
   /// Takes an idle range away.
   void take(Bytes offset, Bytes size);
 
-  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside `within`, beside the
-  /// ranges of `taken` (ordered, no two touching), and usable.
+  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside `within`, beside
+  /// the ranges of `taken` (ordered, no two touching), and usable.
   template <typename Usable>
   std::optional<Bytes> best_fit(Bytes size, Interval within, const Usable& usable,
                                 std::span<const Interval> taken = {}) {

@@ -73,10 +73,10 @@ bool Matcher::is_astray(StreamIndex stream) const {
   return followers_[planned_stream_[stream]].unmatched >= policy_->lost;
 }
 
-/// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a stream
-/// that is not known by its handle takes the place of one that no other has taken and that could come next.
-std::optional<std::size_t> Matcher::planned_stream_of(StreamIndex stream, Stream handle,
-                                                      const Asked& asked) {
+/// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a
+/// stream that is not known by its handle takes the place of one that no other has taken and that could come
+/// next.
+std::optional<std::size_t> Matcher::planned_stream_of(StreamIndex stream, Stream handle, const Asked& asked) {
   if (stream >= planned_stream_.size()) planned_stream_.resize(stream + 1, kNowhere);
   std::size_t& known = planned_stream_[stream];
   if (known != kNowhere) return known;

@@ -76,6 +76,7 @@ Bytes Memory::stranded(const Interval& place) const {
       found = extent;
       return false;
     });
+    if (found.empty()) return place.lower;
     const Bytes taken = std::min(found.upper, place.upper) - std::max(found.lower, place.lower);
     if (found.length() > taken && free_space.is_idle(found.lower, found.length()))
       stranded += found.length() - taken;
@@ -114,28 +115,38 @@ Interval Memory::with_blocks(const Interval& pages, const Interval& within, Byte
   return pages;
 }
 
+bool Memory::make_room(const Interval& range) {
+  const Interval pages = whole_pages(range);
+  const Bytes lacking = missing(pages);
+  const Bytes most = limit(in_use() + range.length());
+  const auto excess = [&] { return mapped_ + lacking - most; };
+  if (excess() > 0) reclaim(std::max(excess(), most / policy_->reclaim_share), pages);
+  return excess() <= 0;
+}
+
 bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   if (range.empty()) return true;
   if (!take_addresses() || range.upper > addresses_) return false;
   const Interval pages = whole_pages(range);
-  const Bytes lacking = missing(pages);
-  if (lacking == 0) return true;
-  const Bytes most = limit(in_use() + range.length());
-  if (mapped_ + lacking > most)
-    reclaim(std::max(mapped_ + lacking - most, most / policy_->reclaim_share), pages);
-  const Interval blocks = with_blocks(pages, within, block, most - mapped_);
+  if (missing(pages) == 0) return true;
+  const Interval blocks = make_room(range)
+                              ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_)
+                              : pages;
   // A large request's last page is an extent of its own: it may be its neighbour's first.
-  const Bytes cut = block <= page_size() ? range.upper / page_size() * page_size() : 0;
-  if (map_all(blocks, cut)) return true;
+  const bool is_exact = block <= page_size();
+  const Bytes cut = is_exact ? range.upper / page_size() * page_size() : 0;
+  const Bytes most = is_exact ? policy_->most_extent : block;
+  if (map_all(blocks, cut, most)) return true;
   reclaim_all(pages);
-  return map_all(pages, cut);
+  return map_all(pages, cut, most);
 }
 
-/// Extents for whatever lacks memory, none across `cut`. What was mapped stays when the device refuses.
-bool Memory::map_all(const Interval& pages, Bytes cut) {
+/// Extents of `most` bytes at most for whatever lacks memory, none across `cut`. What was mapped stays when
+/// the device refuses.
+bool Memory::map_all(const Interval& pages, Bytes cut, Bytes most) {
   for (const Interval& run : lacking(pages)) {
     for (Bytes at = run.lower; at < run.upper;) {
-      Bytes end = std::min(run.upper, at + std::max(policy_->most_extent, page_size()));
+      Bytes end = std::min(run.upper, at + align_up(std::max<Bytes>(most, 1), page_size()));
       if (at < cut && cut < end) end = cut;
       if (!map_extent({at, end})) return false;
       at = end;

@@ -65,6 +65,8 @@ class Memory {
 
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
+  /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
+  bool make_room(const Interval& range);
 
   /// Unmaps idle extents, those outside of `keep` that no work uses any more first, until that is `enough`
   /// bytes; waits for the device only if there are no others. The bytes unmapped.
@@ -144,7 +146,7 @@ class Memory {
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
                                      Bytes room) const;
   [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;
-  bool map_all(const Interval& pages, Bytes cut);
+  bool map_all(const Interval& pages, Bytes cut, Bytes most);
   bool map_extent(const Interval& range);
   bool unmap_extent(const Interval& extent);
   [[nodiscard]] std::vector<Idle> idle_extents(const Interval& keep) const;

@@ -26,8 +26,8 @@ bool PendingFrees::add(const LivingBlock& block, Bytes offset, Tick& now) {
   return true;
 }
 
-/// The events of the streams that the block was recorded for. What cannot be an event is waited for otherwise,
-/// so that the block may be reused after the events alone.
+/// The events of the streams that the block was recorded for. What cannot be an event is waited for
+/// otherwise, so that the block may be reused after the events alone.
 PendingFrees::Pending PendingFrees::pending_of(const LivingBlock& block, Bytes offset, Tick& now) {
   Pending pending = {.range = {offset, block.rounded, {block.stream, now}, block.recorded}};
   std::size_t events = 0;
@@ -45,7 +45,8 @@ PendingFrees::Pending PendingFrees::pending_of(const LivingBlock& block, Bytes o
       if (!device_->wait(order_->stream_of(block.stream), event) && !device_->synchronize())
         pending.uncertain = true;
       device_->forget(event);
-      pending.range.last.freed = ++now;  // what this call recorded for the block's stream lies before the wait
+      pending.range.last.freed =
+          ++now;  // what this call recorded for the block's stream lies before the wait
     }
   }
   std::erase_if(uses_, [&](const Use& use) { return use.address == block.address; });
@@ -69,8 +70,8 @@ bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick
     Pending& pending = pending_[i];
     const Released& range = pending.range;
     const auto waits = [&](DeviceEvent event) {
-      return event == kNoEvent || (device_->wait(order_->stream_of(range.last.stream), event) &&
-                                   device_->wait(taker, event));
+      return event == kNoEvent ||
+             (device_->wait(order_->stream_of(range.last.stream), event) && device_->wait(taker, event));
     };
     const bool settled = overlaps({range.offset, range.offset + range.size}, place) && !pending.uncertain &&
                          std::all_of(pending.events.begin(), pending.events.end(), waits);

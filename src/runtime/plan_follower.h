@@ -34,14 +34,14 @@ inline constexpr std::size_t kUnplannedReasons = 6;
 
 /// What a plan says of a request.
 struct Advice {
-  std::optional<Interval> place;  ///< in the arena: its slot
-  bool hands_over = false;        ///< another stream is going to use that place
+  std::optional<Interval> place = {};   ///< in the arena: its slot
+  bool hands_over = false;              ///< another stream is going to use that place
   Unplanned why = Unplanned::kUnknown;  ///< where there is no place
-  Time life = 0;                  ///< for how many requests it is thought to live; kForever for ever
+  Time life = 0;                        ///< for how many requests it is thought to live; kForever for ever
 };
 
-/// Follows one plan, whose range begins at `base` in the arena. Holds no memory and maps none: what it says is
-/// advice, and the allocator sees to it that the place is idle.
+/// Follows one plan, whose range begins at `base` in the arena. Holds no memory and maps none: what it says
+/// is advice, and the allocator sees to it that the place is idle.
 class PlanFollower {
  public:
   /// `policy` must outlive this.
@@ -49,7 +49,20 @@ class PlanFollower {
       : matcher_(std::move(index), policy), policy_(&policy), base_(base) {}
 
   Advice advise(const AllocParams& asked);
-  void begin_step() { matcher_.begin_step(); }
+
+  /// Whether the place that was advised could be had. Where several in a row could not, each would go to
+  /// another's, so the plan is suspended: it is no use until the next step.
+  void note_placed(bool placed) {
+    displaced_ = placed ? 0 : displaced_ + 1;
+    is_suspended_ = is_suspended_ || displaced_ >= policy_->lost;
+  }
+  [[nodiscard]] bool is_suspended() const { return is_suspended_; }
+
+  void begin_step() {
+    matcher_.begin_step();
+    displaced_ = 0;
+    is_suspended_ = false;
+  }
 
   [[nodiscard]] Interval range() const { return {base_, base_ + plan().arena}; }
   [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
@@ -68,7 +81,9 @@ class PlanFollower {
   Matcher matcher_;
   const Policy* policy_;
   Bytes base_;
-  std::uint32_t slot_ = 0;  ///< matched last
+  std::uint32_t slot_ = 0;     ///< matched last
+  std::size_t displaced_ = 0;  ///< requests in a row that found another block at their place
+  bool is_suspended_ = false;
   std::vector<Interval> used_;
 };
 

@@ -11,8 +11,8 @@ namespace stweaver {
 /// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
 struct Policy {
   // Memory (memory.h).
-  /// Memory may be mapped beyond the most ever in use by this share of it. More leaves idle memory, less costs
-  /// driver calls.
+  /// Memory may be mapped beyond the most ever in use by this share of it. More leaves idle memory, less
+  /// costs driver calls.
   Bytes slack_share = 160;
   /// Never less than this: a block of extents in a small job.
   Bytes least_slack = 16 * kMiB;
@@ -24,15 +24,13 @@ struct Policy {
   /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
   Bytes block = 16 * kMiB;
   /// Memory for planned requests likewise: all of a plan's range is going to be used.
-  Bytes plan_block = 256 * kMiB;
+  Bytes plan_block = 32 * kMiB;
 
-  // Placement of unplanned requests (placement.h).
+  // Placer of unplanned requests (placer.h).
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
   Bytes small = kMiB;
   /// Requests from this on have extents of their own.
   Bytes large = 32 * kMiB;
-  /// A large request may strand this share of its size in idle extents that it takes a part of.
-  Bytes stranded_share = 16;
   /// After the device refused memory, so many calls go upstream at once.
   std::uint64_t refused_calls = 1000;
 
@@ -41,23 +39,25 @@ struct Policy {
   std::uint64_t event_spacing = 256;
 
   // Following a plan (matcher.h, plan_follower.h).
-  std::size_t near = 5;    ///< entries ahead in which a request of a slot's size is believed to be that slot's
-  std::size_t far = 256;   ///< entries ahead in which it is taken for a guess
-  Bytes size_spread = 8;   ///< a request of less than that share of a slot whose size varies is another one
-  std::size_t lost = 8;    ///< unmatched requests in a row: the stream does something else
-  Time unknown_life = 256; ///< requests that one the plan does not know is taken to live
+  std::size_t near = 5;   ///< entries ahead in which a request of a slot's size is believed to be that slot's
+  std::size_t far = 256;  ///< entries ahead in which it is taken for a guess
+  Bytes size_spread = 8;  ///< a request of less than that share of a slot whose size varies is another one
+  std::size_t lost = 8;   ///< requests in a row unmatched, or displaced: the job does something else
+  Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
 
   // Whether a plan fits (plan_fit.h).
-  Bytes misfit_share = 64;     ///< a step misfits when requests for more than this share of the plan are unplanned
+  Bytes misfit_share =
+      64;  ///< a step misfits when requests for more than this share of the plan are unplanned
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
-  int patience = 2;            ///< misfits, or steps astray, to bear
-  int most_patience = 64;      ///< steps; doubled up to here each time that planning again did not help
-  int forgiveness = 16;        ///< fitting steps that make up for one misfit
+  int patience = 2;               ///< misfits, or steps astray, to bear
+  int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
+  int forgiveness = 16;           ///< fitting steps that make up for one misfit
 
   // Recording (life_cycle.h).
-  int most_steps = 12;                    ///< recorded at most when fewer show nothing that repeats
-  std::int64_t first_search = 20'000;     ///< requests before an unmarked job is searched for steps
-  std::int64_t last_search = 640'000;     ///< requests before it is taken for one that does not repeat
+  int steps_to_differ = 3;             ///< fewer whole steps do not tell whether steps differ
+  int most_steps = 12;                 ///< recorded at most when fewer show nothing that repeats
+  std::int64_t first_search = 20'000;  ///< requests before an unmarked job is searched for steps
+  std::int64_t last_search = 640'000;  ///< requests before it is taken for one that does not repeat
 };
 
 }  // namespace stweaver

@@ -20,8 +20,8 @@ constexpr std::string_view name_of(Unplanned reason) {
 
 /// Requests by what became of them.
 struct Served {
-  std::int64_t planned = 0;                                   ///< at the place that the plan has for them
-  std::int64_t reused = 0;                                    ///< in the plan's range, where it was idle
+  std::int64_t planned = 0;                                    ///< at the place that the plan has for them
+  std::int64_t reused = 0;                                     ///< in the plan's range, where it was idle
   std::array<std::int64_t, kUnplannedReasons> unplanned = {};  ///< elsewhere, by reason
 
   [[nodiscard]] std::int64_t in_plan() const { return planned + reused; }
@@ -41,37 +41,37 @@ struct Peaks {
 struct StepStatistics {
   Served served;
   Peaks peaks;
-  Bytes unplanned_bytes = 0;     ///< asked for by requests that no plan served
+  Bytes unplanned_bytes = 0;      ///< asked for by requests that no plan served
   std::int64_t driver_calls = 0;  ///< to map and to unmap
-  std::int64_t nanoseconds = 0;  ///< spent in the allocator; of calls without the driver one in 64 is timed
+  std::int64_t nanoseconds = 0;   ///< spent in the allocator; of calls without the driver one in 64 is timed
 };
 
 struct RuntimeStatistics {
   Served served;
   Peaks peaks;
-  Bytes requested = 0;          ///< asked for in living blocks: the next four together
-  Bytes planned = 0;            ///< of it, at planned places
-  Bytes reused = 0;             ///< of it, elsewhere in the plan's range
-  Bytes unplanned = 0;          ///< of it, elsewhere in the arena
-  Bytes fallback = 0;           ///< of it, from the fallback
-  Bytes unplanned_bytes = 0;    ///< asked for by all requests that no plan ever served
-  Bytes allocated = 0;          ///< in the arena, after rounding, with what other streams still use
-  Bytes waiting = 0;            ///< of it, what other streams still use of freed blocks
-  Bytes arena = 0;              ///< memory behind the arena
-  Bytes planned_arena = 0;      ///< size of the range of the plan that is followed
-  Bytes fallback_reserved = 0;  ///< held by the fallback
-  std::int64_t blocks = 0;      ///< living
-  std::int64_t steps = 0;       ///< begun
-  std::int64_t plans = 0;       ///< adopted
-  std::int64_t waits = 0;       ///< of one stream for another, for memory that changed hands
-  std::int64_t events = 0;      ///< recorded for that
-  std::int64_t reclaims = 0;    ///< times the arena gave idle memory to a fallback that had none left
-  std::int64_t refusals = 0;    ///< times the device had no memory for the arena
-  std::int64_t ooms = 0;        ///< requests that failed
+  Bytes requested = 0;           ///< asked for in living blocks: the next four together
+  Bytes planned = 0;             ///< of it, at planned places
+  Bytes reused = 0;              ///< of it, elsewhere in the plan's range
+  Bytes unplanned = 0;           ///< of it, elsewhere in the arena
+  Bytes fallback = 0;            ///< of it, from the fallback
+  Bytes unplanned_bytes = 0;     ///< asked for by all requests that no plan ever served
+  Bytes allocated = 0;           ///< in the arena, after rounding, with what other streams still use
+  Bytes waiting = 0;             ///< of it, what other streams still use of freed blocks
+  Bytes arena = 0;               ///< memory behind the arena
+  Bytes planned_arena = 0;       ///< size of the range of the plan that is followed
+  Bytes fallback_reserved = 0;   ///< held by the fallback
+  std::int64_t blocks = 0;       ///< living
+  std::int64_t steps = 0;        ///< begun
+  std::int64_t plans = 0;        ///< adopted
+  std::int64_t waits = 0;        ///< of one stream for another, for memory that changed hands
+  std::int64_t events = 0;       ///< recorded for that
+  std::int64_t reclaims = 0;     ///< times the arena gave idle memory to a fallback that had none left
+  std::int64_t refusals = 0;     ///< times the device had no memory for the arena
+  std::int64_t ooms = 0;         ///< requests that failed
   std::int64_t nanoseconds = 0;  ///< spent in the allocator, as in StepStatistics
-  MappingStatistics mapping;    ///< behind the arena
-  StepStatistics step;          ///< since the last step boundary
-  StepStatistics last_step;     ///< the step before
+  MappingStatistics mapping;     ///< behind the arena
+  StepStatistics step;           ///< since the last step boundary
+  StepStatistics last_step;      ///< the step before
 
   [[nodiscard]] Bytes reserved() const { return arena + fallback_reserved; }
   [[nodiscard]] Bytes idle() const { return arena - allocated; }  ///< behind the arena and in no use

@@ -71,15 +71,15 @@ void Session::begin_life(Place& place) {
                            .plan_path = for_device(options_.plan_path, place.number),
                            .trace_path = for_device(options_.trace_path, place.number),
                            .record_steps = options_.record_steps,
-                           .free_form = options_.follows,  // who only records sees the job as it is
+                           .place_unplanned = options_.follows,  // who only records sees the job as it is
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
   if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
   if (!options_.save_path.empty())
     life.plan = [this, &place](const Trace& trace) { return plan_and_save(place, trace); };
-  const Served before = place.allocator.statistics().served;
+  const std::int64_t before = place.allocator.statistics().served.all();
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
-  place.begins = before.hits() + before.misses() == 0 && place.life->stage() == Stage::kRecording;
+  place.begins = before == 0 && place.life->stage() == Stage::kRecording;
   place.saved = 0;
 }
 
@@ -230,11 +230,20 @@ std::string Session::stage(int device) const {
   return stage;
 }
 
+std::string Session::why_no_plan(int device) const {
+  const std::scoped_lock lock(life_mutex_);
+  std::string why;
+  for_each_place([&](const Place& place) {
+    if (place.number == device && place.life) why = place.life->why_no_plan();
+  });
+  return why;
+}
+
 std::string Session::account(int device) const {
   const RuntimeAllocator* const found = allocator(device);
   if (found == nullptr) return "STWeaver holds nothing on this device";
   const RuntimeStatistics now = found->statistics();
-  const Bytes in_use = now.planned + now.reused + now.free_form;
+  const Bytes in_use = now.planned + now.reused + now.unplanned;
   return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(in_use),
               " in use; PyTorch's own allocator holds ", in_gib(now.fallback_reserved), " with ",
               in_gib(now.fallback), " in use");

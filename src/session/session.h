@@ -79,8 +79,10 @@ class Session {
   [[nodiscard]] RuntimeAllocator* allocator(int device) const;
   /// The allocator that gave `memory` out, or whose arena it lies in; nullptr when none did.
   [[nodiscard]] RuntimeAllocator* owner(const void* memory) const;
-  /// The stage of a device's life cycle: "recording", "planning", "watching", or "off".
+  /// The stage of a device's life cycle: "recording", "planning", "waiting", "following", "resting", or "off".
   [[nodiscard]] std::string stage(int device) const;
+  /// Why the device's job follows no plan: LifeCycle::why_no_plan().
+  [[nodiscard]] std::string why_no_plan(int device) const;
   /// What a device's memory is used for, in one line, for messages about running out of it.
   [[nodiscard]] std::string account(int device) const;
   /// The latest lines of the log, oldest first.

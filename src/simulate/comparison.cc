@@ -58,7 +58,7 @@ Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions o
 Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis made) {
   const auto plan = std::make_shared<const PlanIndex>(std::move(made.plan));
   Serving serving = serve_on_host(trace, profile, {.plan = plan});
-  if (serving.statistics.plans == 0 && plan->objection().empty())
+  if (serving.statistics.plans == 0 && plan->plan().shape == StepShape::kFixed)
     fail(trace.name, ": no memory for an arena of ", plan->plan().arena, " bytes");
   serving.plan_seconds = made.seconds;
   return serving;
@@ -74,7 +74,8 @@ Trace planning_part(const Trace& trace, const Profile& profile) {
   const std::vector<Lifespan>& steps = profile.steps.spans;
   if (steps.size() < 2) return trace;
   std::size_t known = steps.size() - 1;
-  if (varies(trace, profile.pattern)) known = std::min(known, std::max((steps.size() + 2) / 3, kFewestSteps));
+  if (steps_differ(trace, profile.pattern))
+    known = std::min(known, std::max((steps.size() + 2) / 3, kFewestSteps));
   return prefix_of(trace, steps[known - 1].upper);
 }
 

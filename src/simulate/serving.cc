@@ -56,7 +56,8 @@ class Life {
   std::unique_ptr<LifeCycle> make(const ServeOptions& options, int device, std::vector<std::string>& log) {
     LifeCycleOptions how;
     how.device = device;
-    how.free_form = options.free_form;
+    how.place_unplanned = options.place_unplanned;
+    if (!options.plans) how.record_steps = LifeCycleOptions::kAllSteps;
     how.log = [&log](const std::string& line) { log.push_back(line); };
     how.plan = [this](const Trace& trace) {
       const auto begin = std::chrono::steady_clock::now();
@@ -86,7 +87,7 @@ RuntimeStatistics statistics_of(const Trace& trace, const ReplayResult& replay) 
   RuntimeStatistics statistics;
   const auto requests = std::count_if(trace.requests.begin(), trace.requests.end(),
                                       [](const Request& request) { return request.size > 0; });
-  statistics.served.missed[static_cast<std::size_t>(Miss::kNoPlan)] = requests - replay.ooms;
+  statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kNoPlan)] = requests - replay.ooms;
   statistics.peaks = {replay.requested_peak, replay.reserved_peak, replay.reserved_peak};
   statistics.ooms = replay.ooms;
   return statistics;
@@ -101,20 +102,19 @@ void serve_by_pytorch(const Trace& trace, Device& device, const ServeOptions& op
 
 void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
   CachingUpstream fallback(settings_of(options.allocator), device);
-  RuntimeAllocator runtime(device, fallback);
+  RuntimeAllocator runtime(device, fallback, options.policy);
   if (options.online) {
     Life life(runtime, options, trace.device, serving.log);
     LiveAllocator allocator(runtime, [&] { life.begin_step(); });
     serving.replay = replay(trace, allocator, options.replay);
     std::move(life).end(serving);
   } else {
-    runtime.use_free_form(options.free_form);
-    const std::string objection = options.plan ? options.plan->objection() : "";
-    if (!objection.empty()) {
-      serving.log.push_back(text("not following the plan: ", objection));
+    runtime.place_unplanned(options.place_unplanned);
+    if (options.plan && options.plan->plan().shape != StepShape::kFixed) {
+      serving.log.push_back("not following the plan: steps differ");
     } else if (options.plan && !runtime.adopt(options.plan)) {
-      serving.log.push_back(
-          text("not following the plan: no memory for its arena of ", options.plan->plan().arena, " bytes"));
+      serving.log.push_back(text("not following the plan: no addresses for its arena of ",
+                                 options.plan->plan().arena, " bytes"));
     }
     LiveAllocator allocator(runtime, [&] { runtime.begin_step(); });
     serving.replay = replay(trace, allocator, options.replay);

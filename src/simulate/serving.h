@@ -10,6 +10,7 @@
 
 #include "device/model.h"
 #include "runtime/plan_index.h"
+#include "runtime/policy.h"
 #include "runtime/statistics.h"
 #include "simulate/replay.h"
 
@@ -31,9 +32,12 @@ struct ServeOptions {
   /// STWeaver records, plans, adopts and follows as in a live job (LifeCycle). A replay's steps take no time,
   /// a real job's take longer than planning: so each plan is ready at the next step boundary.
   bool online = false;
-  /// Online, requests that no plan has a place for are served in the arena, and not by PyTorch's default:
-  /// RuntimeAllocator::use_free_form().
-  bool free_form = true;
+  /// Requests that no plan has a place for are served in the arena, and not by PyTorch's default:
+  /// RuntimeAllocator::place_unplanned().
+  bool place_unplanned = true;
+  /// Online, plans are made and followed; false: the job goes on without.
+  bool plans = true;
+  Policy policy = {};
   ReplayOptions replay = {};
 };
 

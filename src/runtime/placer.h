@@ -11,15 +11,16 @@ namespace stweaver {
 ///
 /// - Small and medium requests take the lowest gap that is large enough. Each class has addresses of its own,
 ///   so that a small block pins no memory among large ones.
-/// - Large requests take the gap in which they strand the fewest bytes, and none where that is much: an idle
-///   extent that a request takes a part of cannot move for as long as the request lives. So extents keep the
-///   sizes of the requests they were made for, and idle ones can be moved whole.
+/// - Large requests take the gap in which they strand the fewest bytes, and none where that is over a page:
+/// an
+///   idle extent that a request takes a part of cannot move for as long as the request lives. So extents keep
+///   the sizes of the requests they were made for, and idle ones can be moved whole.
 ///
 /// A request that finds no gap goes where the least memory is missing. Gaps need no wait for another stream.
-class Placement {
+class Placer {
  public:
   /// All must outlive this.
-  Placement(Memory& memory, const StreamOrder& order, const Policy& policy)
+  Placer(Memory& memory, const StreamOrder& order, const Policy& policy)
       : memory_(&memory), order_(&order), policy_(&policy) {}
 
   /// Where `size` idle bytes begin that `stream` may use as things are.
@@ -33,7 +34,6 @@ class Placement {
 
  private:
   [[nodiscard]] Region region_of(Bytes size) const;
-  [[nodiscard]] Bytes most_stranded(Bytes size) const;
   std::optional<Bytes> find_large(Bytes size, const Interval& region, StreamIndex stream);
   [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, const Interval& region,
                                                        StreamIndex stream) const;

@@ -1,4 +1,4 @@
-#include "runtime/placement.h"
+#include "runtime/placer.h"
 
 #include <algorithm>
 #include <functional>
@@ -65,25 +65,21 @@ class Candidates {
 
 }  // namespace
 
-Region Placement::region_of(Bytes size) const {
+Region Placer::region_of(Bytes size) const {
   if (size <= policy_->small) return Region::kSmall;
   return size < policy_->large ? Region::kMedium : Region::kLarge;
 }
 
-Bytes Placement::most_stranded(Bytes size) const {
-  return size / policy_->stranded_share + memory_->page_size();
-}
-
-std::optional<Bytes> Placement::find(Bytes size, StreamIndex stream) {
+std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
   if (which == Region::kLarge) return find_large(size, region, stream);
   return memory_->free_space.first_fit(size, region, order_->usable_by(stream));
 }
 
-std::optional<Bytes> Placement::find_large(Bytes size, const Interval& region, StreamIndex stream) {
+std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, StreamIndex stream) {
   std::optional<Bytes> best;
-  Bytes least = most_stranded(size) + 1;
+  Bytes least = memory_->page_size() + 1;
   memory_->free_space.each_fitting(size, region, order_->usable_by(stream), [&](const Interval& gap) {
     for (const Bytes at : {gap.lower, gap.upper - size}) {
       const Bytes stranded = memory_->stranded({at, at + size});
@@ -96,8 +92,7 @@ std::optional<Bytes> Placement::find_large(Bytes size, const Interval& region, S
   return best;
 }
 
-std::optional<Interval> Placement::find_window_in(Bytes size, const Interval& region,
-                                                  StreamIndex stream) const {
+std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& region, StreamIndex stream) const {
   const bool is_large = region_of(size) == Region::kLarge;
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
@@ -108,7 +103,7 @@ std::optional<Interval> Placement::find_window_in(Bytes size, const Interval& re
     const Interval pages = memory_->whole_pages(window);
     const Bytes lacking = memory_->missing(pages);
     const Bytes stranded = memory_->stranded(window);
-    if (stranded > most_stranded(size)) return std::numeric_limits<Bytes>::max();
+    if (stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
     return 2 * lacking + stranded - (window.length() - held);
   };
   Candidates candidates(size, region.lower, [&](const Interval& window, Bytes held) {
@@ -134,14 +129,14 @@ std::optional<Interval> Placement::find_window_in(Bytes size, const Interval& re
   return best;
 }
 
-std::optional<Interval> Placement::find_window(Bytes size, StreamIndex stream) {
+std::optional<Interval> Placer::find_window(Bytes size, StreamIndex stream) {
   const Region own = region_of(size);
   const std::optional<Interval> window = find_window_in(size, memory_->region(own), stream);
   if (window || own == Region::kLarge) return window;
   return find_window_in(size, memory_->region(Region::kLarge), stream);
 }
 
-std::optional<Bytes> Placement::extend(Bytes size, StreamIndex stream) {
+std::optional<Bytes> Placer::extend(Bytes size, StreamIndex stream) {
   const std::optional<Interval> window = find_window(size, stream);
   if (!window) return std::nullopt;
   const Region own = region_of(size);

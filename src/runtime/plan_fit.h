@@ -1,0 +1,56 @@
+// Whether the plan that is followed fits the job.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/policy.h"
+#include "runtime/statistics.h"
+
+namespace stweaver {
+
+enum class Verdict : std::uint8_t {
+  kFollow,    ///< the plan fits, or the step was an odd one (an evaluation, a checkpoint)
+  kDistrust,  ///< the job has changed: plan again, follow this plan meanwhile
+  kLeave,     ///< hardly a request finds its place: to look for others costs more time than to have no plan
+};
+
+/// Is told of each step, and judges. Where planning again did not help, it bears more the next time.
+class PlanFit {
+ public:
+  explicit PlanFit(const Policy& policy) : policy_(&policy), patience_(policy.patience) {}
+
+  /// A plan is followed from now on.
+  void start() { misfits_ = fits_ = astray_ = 0; }
+
+  /// A step has ended, under a plan of `arena` bytes with places for `planned` of the step's requests.
+  Verdict judge(const StepStatistics& step, Bytes arena, std::int64_t planned) {
+    const bool is_astray = step.served.planned < planned / policy_->astray_share;
+    astray_ = is_astray ? astray_ + 1 : 0;
+    if (astray_ >= policy_->patience) return give_verdict(Verdict::kLeave);
+    if (step.unplanned_bytes <= arena / policy_->misfit_share) {
+      if (++fits_ % policy_->forgiveness == 0) misfits_ = std::max(misfits_ - 1, 0);
+      if (fits_ == policy_->most_patience) patience_ = policy_->patience;
+      return Verdict::kFollow;
+    }
+    fits_ = 0;
+    return ++misfits_ < patience_ ? Verdict::kFollow : give_verdict(Verdict::kDistrust);
+  }
+
+  /// Steps to do without a plan before the next is tried.
+  [[nodiscard]] int patience() const { return patience_; }
+
+ private:
+  Verdict give_verdict(Verdict verdict) {
+    patience_ = std::min(2 * patience_, policy_->most_patience);
+    return verdict;
+  }
+
+  const Policy* policy_;
+  int misfits_ = 0;  ///< steps that the plan did not fit, less those that were forgiven
+  int fits_ = 0;     ///< steps in a row that it fitted
+  int astray_ = 0;   ///< steps in a row in which few requests found their places
+  int patience_;     ///< misfits to bear
+};
+
+}  // namespace stweaver
