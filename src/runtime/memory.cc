@@ -89,7 +89,9 @@ Bytes Memory::stranded(const Interval& place) const {
 /// What may be mapped when so much is in use.
 Bytes Memory::limit(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
-  return most + std::max(most / policy_->slack_share, policy_->least_slack);
+  const Bytes slack =
+      std::clamp(moved_ / policy_->slack_of_moved, most / policy_->least_slack, most / policy_->most_slack);
+  return most + std::max(slack, policy_->slack_in_small_jobs);
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {
@@ -120,7 +122,7 @@ bool Memory::make_room(const Interval& range) {
   const Bytes lacking = missing(pages);
   const Bytes most = limit(in_use() + range.length());
   const auto excess = [&] { return mapped_ + lacking - most; };
-  if (excess() > 0) reclaim(std::max(excess(), most / policy_->reclaim_share), pages);
+  if (excess() > 0) moved_ += reclaim(std::max(excess(), most / policy_->reclaim_share), pages);
   return excess() <= 0;
 }
 

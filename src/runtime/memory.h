@@ -161,6 +161,7 @@ class Memory {
   Bytes addresses_ = 0;
   Bytes mapped_ = 0;
   Bytes most_in_use_ = 0;
+  Bytes moved_ = 0;  ///< reclaimed so that the budget would do
   Interval spared_;
   MappingStatistics statistics_;
   std::vector<Interval> extents_;  ///< in order of offset

@@ -11,11 +11,14 @@ namespace stweaver {
 /// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
 struct Policy {
   // Memory (memory.h).
-  /// Memory may be mapped beyond the most ever in use by this share of it. More leaves idle memory, less
-  /// costs driver calls.
-  Bytes slack_share = 160;
-  /// Never less than this: a block of extents in a small job.
-  Bytes least_slack = 16 * kMiB;
+  /// Memory may be mapped beyond the most ever in use by a share of what was moved so far: a job that moves
+  /// much may hold a little more.
+  Bytes slack_of_moved = 32;
+  /// That slack is no less than this share of the most in use, and no more than that.
+  Bytes least_slack = 512;
+  Bytes most_slack = 160;
+  /// Nor is it less than this: a block of extents in a small job.
+  Bytes slack_in_small_jobs = 16 * kMiB;
   /// What is reclaimed at one time at least, as a share of the most in use: each time costs a look at all
   /// extents.
   Bytes reclaim_share = 512;
