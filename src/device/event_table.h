@@ -20,9 +20,11 @@ class EventTable {
   DeviceEvent add() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {
+      if (uses_.empty()) uses_.reserve(kFirst);
+      idle_.reserve(uses_.capacity());  // so that remove() never allocates
       idle_.push_back(uses_.size());
       uses_.push_back(0);
-      idle_.reserve(uses_.capacity());  // so that remove() never allocates
+      idle_.reserve(uses_.capacity());
     }
     const std::size_t slot = idle_.back();
     idle_.pop_back();
@@ -46,6 +48,7 @@ class EventTable {
   }
 
  private:
+  static constexpr std::size_t kFirst = 64;  ///< some for each stream of a usual job
   static constexpr unsigned kSlotBits = 32;
   static constexpr DeviceEvent kSlotMask = (DeviceEvent{1} << kSlotBits) - 1;
 

@@ -97,7 +97,7 @@ void FreeSpace::note_size(const Cursor& at) {
 
 std::unique_ptr<FreeSpace::Leaf> FreeSpace::new_leaf() {
   if (spare_leaves_.empty()) {
-    spare_leaves_.reserve(spare_leaves_.capacity() + 1);  // so that erase() never needs the heap
+    spare_leaves_.reserve(++leaves_);  // so that erase() never needs the heap
     return std::make_unique<Leaf>();
   }
   std::unique_ptr<Leaf> leaf = std::move(spare_leaves_.back());

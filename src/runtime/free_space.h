@@ -227,6 +227,7 @@ class FreeSpace {
   std::vector<Top> branches_;  ///< none is empty, nor is any of their leaves
   std::vector<std::unique_ptr<Leaf>> spare_leaves_;
   std::vector<std::unique_ptr<Branch>> spare_branches_;
+  std::size_t leaves_ = 0;  ///< made so far
   Bytes idle_ = 0;
 };
 

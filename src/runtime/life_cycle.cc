@@ -180,9 +180,10 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().slots.empty()) return record_longer();
   stop_recording();
-  if (const std::string objection = objection_to(plan->plan()); !objection.empty())
-    return rest(policy_.most_patience, objection);
-  follow(plan);
+  const std::string objection = objection_to(plan->plan());
+  if (objection.empty()) return follow(plan);
+  allocator_.drop_plan();  // nor does the one before fit any more
+  rest(policy_.most_patience, objection);
 }
 
 /// What was recorded does not show what repeats: perhaps it was too little.

@@ -177,8 +177,8 @@ bool Memory::map_extent(const Interval& range) {
   return true;
 }
 
-std::vector<Memory::Idle> Memory::idle_extents(const Interval& keep) const {
-  std::vector<Idle> idle;
+void Memory::find_idle_extents(const Interval& keep) {
+  idle_.clear();
   for (std::size_t i = 0; i < extents_.size(); ++i) {
     const Interval& extent = extents_[i];
     if (overlaps(extent, keep)) continue;
@@ -189,21 +189,21 @@ std::vector<Memory::Idle> Memory::idle_extents(const Interval& keep) const {
       is_over = is_over && order_->is_over(gap.last);
       return true;
     });
-    if (found == extent.length()) idle.push_back({i, found, overlaps(extent, spared_), is_over});
+    if (found == extent.length()) idle_.push_back({i, found, overlaps(extent, spared_), is_over});
   }
-  return idle;
 }
 
 Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   if (extents_.empty() || enough <= 0) return 0;
   order_->find_what_is_over();
-  std::vector<Idle> idle = idle_extents(keep);
-  std::stable_sort(idle.begin(), idle.end(), [](const Idle& a, const Idle& b) {
-    return std::tuple(a.is_spared, !a.is_over, b.size) < std::tuple(b.is_spared, !b.is_over, a.size);
+  find_idle_extents(keep);
+  std::sort(idle_.begin(), idle_.end(), [](const Idle& a, const Idle& b) {
+    return std::tuple(a.is_spared, !a.is_over, b.size, a.extent) <
+           std::tuple(b.is_spared, !b.is_over, a.size, b.extent);
   });
   std::optional<bool> is_still;  // idle for the program, but work may still use it
   Bytes reclaimed = 0;
-  for (const Idle& candidate : idle) {
+  for (const Idle& candidate : idle_) {
     if (reclaimed >= enough) break;
     if (!candidate.is_over && !is_still)
       is_still = timed(statistics_.idle_waits, [&] { return order_->settle_all(); });

@@ -149,7 +149,7 @@ class Memory {
   bool map_all(const Interval& pages, Bytes cut, Bytes most);
   bool map_extent(const Interval& range);
   bool unmap_extent(const Interval& extent);
-  [[nodiscard]] std::vector<Idle> idle_extents(const Interval& keep) const;
+  void find_idle_extents(const Interval& keep);
   [[nodiscard]] std::byte* pointer(Bytes offset) const;
   template <typename Call>
   bool timed(std::int64_t& calls, Call call);
@@ -165,6 +165,7 @@ class Memory {
   Interval spared_;
   MappingStatistics statistics_;
   std::vector<Interval> extents_;  ///< in order of offset
+  std::vector<Idle> idle_;         ///< found last; kept so that looking needs no heap
 };
 
 }  // namespace stweaver

@@ -50,19 +50,7 @@ class PlanFollower {
 
   Advice advise(const AllocParams& asked);
 
-  /// Whether the place that was advised could be had. Where several in a row could not, each would go to
-  /// another's, so the plan is suspended: it is no use until the next step.
-  void note_placed(bool placed) {
-    displaced_ = placed ? 0 : displaced_ + 1;
-    is_suspended_ = is_suspended_ || displaced_ >= policy_->lost;
-  }
-  [[nodiscard]] bool is_suspended() const { return is_suspended_; }
-
-  void begin_step() {
-    matcher_.begin_step();
-    displaced_ = 0;
-    is_suspended_ = false;
-  }
+  void begin_step() { matcher_.begin_step(); }
 
   [[nodiscard]] Interval range() const { return {base_, base_ + plan().arena}; }
   [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
@@ -81,9 +69,7 @@ class PlanFollower {
   Matcher matcher_;
   const Policy* policy_;
   Bytes base_;
-  std::uint32_t slot_ = 0;     ///< matched last
-  std::size_t displaced_ = 0;  ///< requests in a row that found another block at their place
-  bool is_suspended_ = false;
+  std::uint32_t slot_ = 0;  ///< matched last
   std::vector<Interval> used_;
 };
 

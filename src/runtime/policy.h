@@ -45,7 +45,7 @@ struct Policy {
   std::size_t near = 5;   ///< entries ahead in which a request of a slot's size is believed to be that slot's
   std::size_t far = 256;  ///< entries ahead in which it is taken for a guess
   Bytes size_spread = 8;  ///< a request of less than that share of a slot whose size varies is another one
-  std::size_t lost = 8;   ///< requests in a row unmatched, or displaced: the job does something else
+  std::size_t lost = 8;   ///< unmatched requests in a row: the stream does something else
   Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
 
   // Whether a plan fits (plan_fit.h).

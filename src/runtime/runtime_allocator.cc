@@ -103,24 +103,21 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
   const Advice advice = follower_->advise(asked);
   why = advice.why;
   if (asked.pool != 0) return std::nullopt;
-  if (follower_->is_suspended()) return std::nullopt;
-  if (advice.place) {
-    const bool placed = take_planned(*advice.place, asked);
-    follower_->note_placed(placed);
-    if (placed) return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
-    if (follower_->is_suspended()) {
-      memory_.spare({});
-      return std::nullopt;
-    }
-  }
+  if (advice.place && take_planned(*advice.place, asked))
+    return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
+  if (const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life))
+    return take(Source::kReused, *gap, asked);
+  return std::nullopt;
+}
+
+/// The smallest gap that the plan leaves alone while the request lives, or any where the stream does
+/// something else than the plan.
+std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
-  const std::optional<Bytes> gap = follower_->is_astray(asked.stream)
-                                       ? memory_.free_space.best_fit(asked.rounded, plan_range(), usable)
-                                       : memory_.free_space.best_fit(asked.rounded, plan_range(), usable,
-                                                                     follower_->used_within(advice.life));
-  if (!gap) return std::nullopt;
-  return take(Source::kReused, *gap, asked);
+  if (follower_->is_astray(asked.stream))
+    return memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
+  return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, follower_->used_within(life));
 }
 
 /// Takes a planned place if it is idle and the stream can be made to come after the one that used it last.
@@ -340,10 +337,7 @@ void RuntimeAllocator::begin_step() {
     accounts_.note_fallback(reserved);
     pending_.release_passed();
     refused_until_ = 0;
-    if (follower_) {
-      follower_->begin_step();
-      memory_.spare(plan_range());
-    }
+    if (follower_) follower_->begin_step();
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());

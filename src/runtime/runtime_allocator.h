@@ -122,6 +122,7 @@ class RuntimeAllocator {
   void* allocate_unplanned(Bytes size, Stream stream, Pool pool, Unplanned why);
   [[nodiscard]] AllocParams params_of(Bytes size, Stream stream, Pool pool);
   std::optional<Grant> find_in_plan(const AllocParams& asked, Unplanned& why);
+  std::optional<Bytes> find_gap_in_plan(const AllocParams& asked, Time life);
   bool take_planned(const Interval& place, const AllocParams& asked);
   bool back_planned(const Interval& place, const AllocParams& asked);
   std::optional<Grant> find_unplanned(const AllocParams& asked);

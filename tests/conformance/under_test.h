@@ -123,7 +123,7 @@ class PlannedUnderTest final : public UnderTest {
  public:
   PlannedUnderTest(Device& device, Plan plan, bool free_form)
       : fallback_({}, device), allocator_(device, fallback_) {
-    allocator_.use_free_form(free_form);
+    allocator_.place_unplanned(free_form);
     if (plan.slots.empty()) return;
     if (!allocator_.adopt(std::make_shared<PlanIndex>(std::move(plan)))) fail("the plan was not adopted");
   }

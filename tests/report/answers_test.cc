@@ -231,7 +231,7 @@ Serving some_serving() {
   serving.replay.ns_per_event = 100;
   serving.statistics.served.planned = 90;
   serving.statistics.served.reused = 9;
-  serving.statistics.served.missed[static_cast<std::size_t>(Miss::kTooLarge)] = 1;
+  serving.statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kTooLarge)] = 1;
   serving.statistics.arena = 8 * kGiB;
   serving.statistics.peaks.fallback_reserved = kMiB;
   serving.statistics.plans = 1;

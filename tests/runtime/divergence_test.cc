@@ -253,8 +253,8 @@ class Divergence : public testing::TestWithParam<std::string> {
     }
     for (std::size_t number = quiet_from; number < kSteps; ++number) {
       // Step n ends at the boundary behind it; the prologue is counted at the first.
-      const std::int64_t hits = played.served[number + 1].hits();
-      const std::int64_t hits_undisturbed = job.undisturbed.served[number + 1].hits();
+      const std::int64_t hits = played.served[number + 1].in_plan();
+      const std::int64_t hits_undisturbed = job.undisturbed.served[number + 1].in_plan();
       if (strict) {
         EXPECT_EQ(hits, hits_undisturbed) << "step " << number;
       } else {

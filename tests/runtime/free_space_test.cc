@@ -2,16 +2,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "device/device.h"
+#include "runtime/stream_order.h"
+
 namespace stweaver {
 namespace {
 
-const auto kAnybody = [](const LastUse&) { return true; };
+constexpr AnyStream kAnyone;
+
+/// Accepts what any stream used last but one; of streams that share no group of a summary.
+struct AllBut {
+  StreamIndex refused = kNoStream;
+
+  bool operator()(const LastUse& last) const { return last.stream != refused; }
+  [[nodiscard]] bool may_use(std::size_t group, Tick) const { return group != GapSummary::group_of(refused); }
+};
 
 /// The slow and obvious way: one cell per unit of the range, who used it last or nothing while it is taken.
 class Cells {
@@ -38,20 +50,18 @@ class Cells {
     return true;
   }
   [[nodiscard]] bool is_idle(Bytes unit) const { return unit < size() && cell(unit).has_value(); }
-  [[nodiscard]] LaneId lane(Bytes unit) const { return cell(unit)->lane; }
-  /// When the unit was freed.
-  [[nodiscard]] Tick freed(Bytes unit) const { return cell(unit)->freed; }
+  [[nodiscard]] const LastUse& last(Bytes unit) const { return *cell(unit); }
 
   [[nodiscard]] Bytes idle() const {
     return std::count_if(cells_.begin(), cells_.end(), [](const auto& cell) { return cell.has_value(); });
   }
 
-  /// Runs of idle units that the same lane freed.
+  /// Runs of idle units that the same stream freed.
   [[nodiscard]] std::vector<Interval> runs() const {
     std::vector<Interval> all;
     for (Bytes i = 0; i < size(); ++i) {
       if (!is_idle(i)) continue;
-      if (!all.empty() && all.back().upper == i && lane(i - 1) == lane(i)) {
+      if (!all.empty() && all.back().upper == i && last(i - 1).stream == last(i).stream) {
         all.back().upper = i + 1;
       } else {
         all.push_back({i, i + 1});
@@ -61,23 +71,21 @@ class Cells {
   }
 
   /// The lowest of the smallest runs with room for `size` inside `within`.
-  template <typename Allowed>
-  [[nodiscard]] std::optional<Bytes> best_fit(Bytes wanted, Interval within, Allowed allowed) const {
+  [[nodiscard]] std::optional<Bytes> best_fit(Bytes wanted, Interval within, AllBut allowed) const {
     std::optional<Interval> best;
     for (const Interval& run : runs()) {
       const Interval room = {std::max(run.lower, within.lower), std::min(run.upper, within.upper)};
-      if (room.upper - room.lower < wanted || !allowed(lane(run.lower))) continue;
+      if (room.upper - room.lower < wanted || !allowed(last(run.lower))) continue;
       if (!best || room.length() < best->length()) best = room;
     }
     return best ? std::optional(best->lower) : std::nullopt;
   }
 
   /// The lowest run with room for `size` inside `within`.
-  template <typename Allowed>
-  [[nodiscard]] std::optional<Bytes> first_fit(Bytes wanted, Interval within, Allowed allowed) const {
+  [[nodiscard]] std::optional<Bytes> first_fit(Bytes wanted, Interval within, AllBut allowed) const {
     for (const Interval& run : runs()) {
       const Interval room = {std::max(run.lower, within.lower), std::min(run.upper, within.upper)};
-      if (room.upper - room.lower >= wanted && allowed(lane(run.lower))) return room.lower;
+      if (room.upper - room.lower >= wanted && allowed(last(run.lower))) return room.lower;
     }
     return std::nullopt;
   }
@@ -96,10 +104,11 @@ class Cells {
 /// A free space and the cells beside it, told the same.
 class Twins {
  public:
-  Twins(std::size_t units, LaneId lanes, unsigned seed) : cells_(units), lanes_(lanes), random_(seed) {}
+  Twins(std::size_t units, StreamIndex streams, unsigned seed)
+      : cells_(units), streams_(streams), random_(seed) {}
 
   void give(Bytes offset, Bytes size) {
-    const LastUse last = {any<LaneId>(0, lanes_ - 1), ++now_};
+    const LastUse last = {any<StreamIndex>(0, streams_ - 1), ++now_};
     space_.give(offset, size, last);
     cells_.give(offset, size, last);
   }
@@ -126,8 +135,9 @@ class Twins {
     const bool all = space_.visit(0, cells_.size(), [&](const Gap& gap) {
       seen.push_back({gap.offset, gap.end});
       for (Bytes i = gap.offset; i < gap.end; ++i) {
-        EXPECT_EQ(gap.last.lane, cells_.lane(i));
-        EXPECT_GE(gap.last.freed, cells_.freed(i)) << "memory would be taken before its last user is done";
+        EXPECT_EQ(gap.last.stream, cells_.last(i).stream);
+        EXPECT_GE(gap.last.freed, cells_.last(i).freed)
+            << "memory would be taken before its last user is done";
       }
       return true;
     });
@@ -144,47 +154,47 @@ class Twins {
   }
 
  private:
+  AllBut any_but_one() {
+    const auto refused = any<StreamIndex>(0, streams_);
+    return {refused == streams_ ? kNoStream : refused};
+  }
+
   bool chance() { return any<int>(0, 1) == 0; }
 
   void ask_for_range(Bytes offset, Bytes size) {
-    const auto refused = any<LaneId>(0, lanes_);
+    const AllBut allowed = any_but_one();
     bool wanted = cells_.is_idle(offset, size);
-    for (Bytes i = offset; wanted && i < offset + size; ++i) wanted = cells_.lane(i) != refused;
-    ASSERT_EQ(space_.take_if(offset, size, [&](const LastUse& last) { return last.lane != refused; }),
-              wanted);
+    for (Bytes i = offset; wanted && i < offset + size; ++i) wanted = allowed(cells_.last(i));
+    ASSERT_EQ(space_.take_if(offset, size, allowed), wanted);
     if (wanted) cells_.take(offset, size);
   }
 
   void ask_for_best(Bytes size) {
-    const auto refused = any<LaneId>(0, lanes_);
+    const AllBut allowed = any_but_one();
     Interval within = {any<Bytes>(0, cells_.size()), any<Bytes>(0, cells_.size())};
     if (chance()) within = {0, cells_.size()};
-    const std::optional<Bytes> wanted =
-        cells_.best_fit(size, within, [&](LaneId lane) { return lane != refused; });
-    ASSERT_EQ(space_.best_fit(size, within, [&](const LastUse& last) { return last.lane != refused; }),
-              wanted);
+    const std::optional<Bytes> wanted = cells_.best_fit(size, within, allowed);
+    ASSERT_EQ(space_.best_fit(size, within, allowed), wanted);
     if (wanted) take(*wanted, size);
   }
 
   void ask_for_first(Bytes size) {
-    const auto refused = any<LaneId>(0, lanes_);
+    const AllBut allowed = any_but_one();
     const Interval within = {any<Bytes>(0, cells_.size()), any<Bytes>(0, cells_.size())};
-    const std::optional<Bytes> wanted =
-        cells_.first_fit(size, within, [&](LaneId lane) { return lane != refused; });
-    ASSERT_EQ(space_.first_fit(size, within, [&](const LastUse& last) { return last.lane != refused; }),
-              wanted);
+    const std::optional<Bytes> wanted = cells_.first_fit(size, within, allowed);
+    ASSERT_EQ(space_.first_fit(size, within, allowed), wanted);
     if (wanted) take(*wanted, size);
   }
 
   FreeSpace space_;
   Cells cells_;
-  LaneId lanes_;
+  StreamIndex streams_;
   std::mt19937 random_;
   Tick now_ = 0;
 };
 
 struct Shape {
-  LaneId lanes = 1;
+  StreamIndex streams = 1;
   Bytes longest = 0;
 };
 
@@ -192,7 +202,7 @@ class RandomCalls : public testing::TestWithParam<Shape> {};
 
 TEST_P(RandomCalls, AreAnsweredAsByCountingUnits) {
   for (unsigned seed = 0; seed < 3; ++seed) {
-    Twins twins(600, GetParam().lanes, seed);
+    Twins twins(600, GetParam().streams, seed);
     twins.give(0, 600);
     for (int i = 0; i < 6000 && !HasFatalFailure(); ++i) {
       twins.move(GetParam().longest);
@@ -205,7 +215,7 @@ TEST_P(RandomCalls, AreAnsweredAsByCountingUnits) {
 INSTANTIATE_TEST_SUITE_P(FreeSpace, RandomCalls,
                          testing::Values(Shape{1, 40}, Shape{3, 40}, Shape{1, 3}, Shape{4, 3}),
                          [](const auto& shape) {
-                           return text(shape.param.lanes, "Lanes", shape.param.longest, "Long");
+                           return text(shape.param.streams, "Streams", shape.param.longest, "Long");
                          });
 
 TEST(FreeSpace, HoldsThousandsOfGapsAndLosesThemAgain) {
@@ -237,12 +247,12 @@ TEST(FreeSpace, IsEmptyAtFirst) {
   EXPECT_EQ(space.idle(), 0);
   EXPECT_EQ(space.gaps(), 0U);
   EXPECT_FALSE(space.is_idle(0, 1));
-  EXPECT_FALSE(space.take_if(0, 1, kAnybody));
-  EXPECT_EQ(space.best_fit(1, {0, 100}, kAnybody), std::nullopt);
-  EXPECT_EQ(space.first_fit(1, {0, 100}, kAnybody), std::nullopt);
+  EXPECT_FALSE(space.take_if(0, 1, kAnyone));
+  EXPECT_EQ(space.best_fit(1, {0, 100}, kAnyone), std::nullopt);
+  EXPECT_EQ(space.first_fit(1, {0, 100}, kAnyone), std::nullopt);
 }
 
-TEST(FreeSpace, JoinsNeighboursOfOneLaneAndKeepsOthersApart) {
+TEST(FreeSpace, JoinsNeighboursOfOneStreamAndKeepsOthersApart) {
   FreeSpace space;
   space.give(0, 10, {1, 5});
   space.give(20, 10, {1, 3});
@@ -262,9 +272,9 @@ TEST(FreeSpace, TakesARangeOfSeveralGapsOnlyIfAllAreAllowed) {
   FreeSpace space;
   space.give(0, 10, {1, 1});
   space.give(10, 10, {2, 1});
-  EXPECT_FALSE(space.take_if(5, 10, [](const LastUse& last) { return last.lane == 1; }));
+  EXPECT_FALSE(space.take_if(5, 10, [](const LastUse& last) { return last.stream == 1; }));
   EXPECT_EQ(space.idle(), 20);
-  EXPECT_TRUE(space.take_if(5, 10, kAnybody));
+  EXPECT_TRUE(space.take_if(5, 10, kAnyone));
   EXPECT_EQ(space.idle(), 10);
   EXPECT_FALSE(space.is_idle(4, 2));
   EXPECT_TRUE(space.is_idle(0, 5) && space.is_idle(15, 5));
@@ -274,16 +284,148 @@ TEST(FreeSpace, FitsInsideARangeByWhatOfAGapLiesInIt) {
   FreeSpace space;
   space.give(0, 100, {1, 1});
   space.give(200, 30, {1, 1});
-  EXPECT_EQ(space.best_fit(20, {0, 300}, kAnybody), 200);
-  EXPECT_EQ(space.best_fit(20, {75, 300}, kAnybody), 75) << "25 of the first gap are a closer fit than 30";
-  EXPECT_EQ(space.best_fit(20, {0, 215}, kAnybody), 0);
-  EXPECT_EQ(space.best_fit(20, {81, 219}, kAnybody), std::nullopt);
+  EXPECT_EQ(space.best_fit(20, {0, 300}, kAnyone), 200);
+  EXPECT_EQ(space.best_fit(20, {75, 300}, kAnyone), 75) << "25 of the first gap are a closer fit than 30";
+  EXPECT_EQ(space.best_fit(20, {0, 215}, kAnyone), 0);
+  EXPECT_EQ(space.best_fit(20, {81, 219}, kAnyone), std::nullopt);
 }
 
 TEST(FreeSpace, TakesTheLowestOfGapsOfOneSize) {
   FreeSpace space;
   for (const Bytes at : {600, 200, 400}) space.give(at, 50, {1, 1});
-  EXPECT_EQ(space.best_fit(50, {0, 1000}, kAnybody), 200);
+  EXPECT_EQ(space.best_fit(50, {0, 1000}, kAnyone), 200);
+}
+
+// ---- tens of thousands of gaps of several streams ----
+
+/// Gaps by offset and nothing else: every search looks at all of them.
+class Naive {
+ public:
+  void give(const Gap& gap) { gaps_[gap.offset] = gap; }
+  void take(Bytes offset) { gaps_.erase(offset); }
+
+  /// The parts inside `within` of usable gaps that are long enough, lowest first.
+  template <typename Usable>
+  [[nodiscard]] std::vector<Interval> fitting(Bytes size, Interval within, const Usable& usable) const {
+    std::vector<Interval> all;
+    for (const auto& [offset, gap] : gaps_) {
+      const Interval inside = {std::max(offset, within.lower), std::min(gap.end, within.upper)};
+      if (inside.length() >= size && usable(gap.last)) all.push_back(inside);
+    }
+    return all;
+  }
+  [[nodiscard]] std::size_t gaps() const { return gaps_.size(); }
+
+ private:
+  std::map<Bytes, Gap> gaps_;
+};
+
+/// Places of 16 units with a unit between them that is never free: so no gaps join.
+class ManyGaps : public testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr Bytes kPlace = 16;
+  static constexpr std::size_t kPlaces = 30'000;
+  static constexpr StreamIndex kStreams = 6;  ///< more than a summary has groups for
+
+  ManyGaps() {
+    for (StreamIndex stream = 0; stream < kStreams; ++stream) order.index_of(stream);
+    for (std::size_t i = 0; i < kPlaces; ++i) places[i] = static_cast<Bytes>(i) * (kPlace + 1);
+  }
+
+  Bytes any(Bytes low, Bytes high) { return std::uniform_int_distribution<Bytes>(low, high)(random); }
+  StreamIndex any_stream() { return static_cast<StreamIndex>(any(0, kStreams - 1)); }
+  void shuffle() { std::shuffle(places.begin(), places.end(), random); }
+
+  void give(Bytes offset) {
+    LastUse last = {any_stream(), ++now};
+    if (any(0, 9) == 0) last = {};  // new memory
+    const Bytes size = any(1, kPlace);
+    space.give(offset, size, last);
+    naive.give({offset, offset + size, last});
+    sizes[offset] = size;
+  }
+  void take(Bytes offset) {
+    space.take(offset, sizes[offset]);
+    naive.take(offset);
+  }
+  /// Now and then a stream gets to know what another did.
+  void learn() {
+    if (any(0, 3) == 0) {
+      order.settle(now / 2);
+    } else {
+      ASSERT_TRUE(order.order(any_stream(), {any_stream(), now}, now));
+    }
+  }
+
+  void expect_alike() {
+    ASSERT_EQ(space.gaps(), naive.gaps());
+    const Bytes end = static_cast<Bytes>(kPlaces) * (kPlace + 1);
+    for (const Bytes size : {Bytes{1}, any(1, kPlace), kPlace, kPlace + 1}) {
+      Interval within = {any(0, end), any(0, end)};
+      if (within.upper < within.lower) std::swap(within.lower, within.upper);
+      if (any(0, 3) == 0) within = {0, end};
+      const StreamOrder::Usable usable = order.usable_by(any_stream());
+      const std::vector<Interval> wanted = naive.fitting(size, within, usable);
+      std::vector<Interval> found;
+      space.each_fitting(size, within, usable, [&](const Interval& gap) {
+        found.push_back(gap);
+        return true;
+      });
+      ASSERT_EQ(found, wanted);
+      const auto first = space.first_fit(size, within, usable);
+      const auto best = space.best_fit(size, within, usable);
+      ASSERT_EQ(first.has_value(), !wanted.empty());
+      ASSERT_EQ(best.has_value(), !wanted.empty());
+      if (wanted.empty()) continue;
+      const auto smallest =
+          std::min_element(wanted.begin(), wanted.end(),
+                           [](const Interval& a, const Interval& b) { return a.length() < b.length(); });
+      ASSERT_EQ(*first, wanted.front().lower);
+      ASSERT_EQ(*best, smallest->lower);
+    }
+  }
+
+  HostDevice device{kGiB};
+  StreamOrder order{device};
+  FreeSpace space;
+  Naive naive;
+  std::mt19937 random{GetParam()};
+  std::vector<Bytes> places = std::vector<Bytes>(kPlaces);
+  std::map<Bytes, Bytes> sizes;
+  Tick now = 0;
+};
+
+TEST_P(ManyGaps, AreSearchedAsByLookingAtEach) {
+  for (int round = 0; round < 2; ++round) {
+    shuffle();
+    for (std::size_t i = 0; i < kPlaces && !HasFatalFailure(); ++i) {
+      give(places[i]);
+      if (i % 300 == 0) expect_alike();
+      if (i % 1000 == 0) learn();
+    }
+    ASSERT_EQ(space.gaps(), kPlaces);
+    // In order, so that whole branches get empty, or at random, so that leaves do.
+    if (round == 0) std::sort(places.begin(), places.end());
+    if (round == 1) shuffle();
+    for (std::size_t i = 0; i < kPlaces && !HasFatalFailure(); ++i) {
+      take(places[i]);
+      if (i % 300 == 0) expect_alike();
+    }
+    ASSERT_EQ(space.gaps(), 0U);
+    ASSERT_EQ(space.idle(), 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(FreeSpace, ManyGaps, testing::Range(0U, 2U));
+
+TEST(FreeSpace, FitsBesideRangesThatAreTaken) {
+  FreeSpace space;
+  space.give(0, 100, {1, 1});
+  space.give(200, 30, {1, 1});
+  const std::vector<Interval> taken = {{20, 60}, {95, 210}};
+  EXPECT_EQ(space.best_fit(20, {0, 300}, kAnyone, taken), 0) << "20 units, the same as behind the second";
+  EXPECT_EQ(space.best_fit(21, {0, 300}, kAnyone, taken), 60);
+  EXPECT_EQ(space.best_fit(20, {1, 300}, kAnyone, taken), 210);
+  EXPECT_EQ(space.best_fit(36, {0, 300}, kAnyone, taken), std::nullopt);
 }
 
 }  // namespace

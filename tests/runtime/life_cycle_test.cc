@@ -171,7 +171,7 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
   EXPECT_FALSE(allocator.follows_plan());
   run(life, 1);
   EXPECT_EQ(life.stage(), Stage::kWatching);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("stweaver[0]: recording 2 steps"), HasSubstr("planning from"),
                                  HasSubstr("following a plan from step 4 on")));
@@ -184,7 +184,7 @@ TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerBeforeItPlans) {
   EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
                                  HasSubstr("recording longer"), HasSubstr("planning from"),
                                  HasSubstr("following a plan from step 6 on")));
-  EXPECT_EQ(last_step().misses(), 0) << "no step was longer than those recorded";
+  EXPECT_EQ(last_step().beside_plan(), 0) << "no step was longer than those recorded";
 }
 
 TEST_F(LifeCycleTest, WhereStepsDifferAndHardlyMoreIsHeldThanAskedForItFollowsNoPlan) {
@@ -205,7 +205,7 @@ TEST_F(LifeCycleTest, WhereStepsDifferAndHardlyMoreIsHeldThanAskedForItFollowsNo
 
 TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
   LifeCycleOptions how = options();
-  how.free_form = false;
+  how.unplanned = false;
   LifeCycle life(allocator, how);
   program.build();
   run(life, 5);
@@ -228,19 +228,19 @@ TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
     program.step();
   }
   EXPECT_EQ(life.stage(), Stage::kPlanning);
-  EXPECT_EQ(last_step().hits(), 0);
+  EXPECT_EQ(last_step().in_plan(), 0);
   go.set_value();
   life.wait_for_planner();
   run(life, 1);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
   LifeCycle life(allocator, options(), saved_plan());
   program.build();
-  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+  EXPECT_EQ(allocator.statistics().served.beside_plan(), 0);
   run(life, 4);
-  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+  EXPECT_EQ(allocator.statistics().served.beside_plan(), 0);
   EXPECT_EQ(upstream.reserved(), 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 0 on")));
 }
@@ -273,7 +273,7 @@ TEST_F(LifeCycleTest, FollowsASavedPlanOfStepsAloneOnceStepsRepeat) {
   run(life, 1);
   EXPECT_FALSE(allocator.follows_plan()) << "nothing tells weights from what only crosses the boundary";
   run(life, 2);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 2 on")));
 }
@@ -288,7 +288,7 @@ TEST_F(LifeCycleTest, StartsWithThePlanInAFile) {
   LifeCycle life(allocator, how);
   program.build();
   run(life, 4);
-  EXPECT_EQ(allocator.statistics().served.misses(), 0);
+  EXPECT_EQ(allocator.statistics().served.beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
@@ -322,13 +322,13 @@ TEST_F(LifeCycleTest, PlansAgainWhenTheJobChangesAndLeavesLivingTensorsWhereThey
   const std::vector<void*> weights = program.weights();
   run(life, 10, 40);
   EXPECT_THAT(lines, Contains(HasSubstr("the job has changed")));
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_EQ(program.weights(), weights);
   EXPECT_EQ(allocator.statistics().plans, 2);
   // Back to what it was: the plan for larger steps serves that too, or there is another in time.
   run(life, 20, 16);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, GivesTheOldPlansMemoryBackWhenItMovesOn) {
@@ -360,7 +360,7 @@ TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
   run(life, 5);
   EXPECT_THAT(lines, Not(Contains(HasSubstr("leaving"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("changed"))));
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
@@ -404,7 +404,7 @@ TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
   EXPECT_EQ(now.peaks.fallback_reserved, 0);
   // A page for the ends of what was born while recording, one for small tensors, one for the plan.
   EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + 6 * kMiB);
-  EXPECT_GT(now.free_form, 0) << "weights and states";
+  EXPECT_GT(now.unplanned, 0) << "weights and states";
 }
 
 TEST_F(LifeCycleTest, ServesFromTheAllocatorBehindItOnceItIsOver) {
@@ -448,7 +448,7 @@ TEST(LifeCycle, ADeviceThatDoesNotMapIsOneLineInTheLogAndTheJobGoesOn) {
 
 TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   LifeCycleOptions how = options();
-  how.free_form = false;
+  how.unplanned = false;
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
     plan.arena = 2 * kCapacity;
@@ -469,7 +469,7 @@ TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
   EXPECT_EQ(life.stage(), Stage::kRecording);
   program.build();
   run(life, 4);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
@@ -500,7 +500,7 @@ TEST_F(LifeCycleTest, FindsStepsThatNobodyMarks) {
   for (int i = 0; i < 2; ++i) small_program.step();
   const Served before = allocator.statistics().served;
   small_program.step();
-  EXPECT_EQ(allocator.statistics().served.misses(), before.misses());
+  EXPECT_EQ(allocator.statistics().served.beside_plan(), before.beside_plan());
 }
 
 TEST_F(LifeCycleTest, RecordsIntoAFile) {
@@ -524,7 +524,7 @@ TEST_F(LifeCycleTest, AFullDiskIsALineInTheLog) {
   program.build();
   run(life, 4);
   EXPECT_THAT(lines, Contains(HasSubstr("/dev/full")));
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
 TEST_F(LifeCycleTest, EveryLineSaysWhoseItIs) {

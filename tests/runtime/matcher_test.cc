@@ -15,6 +15,8 @@ namespace {
 
 using testing::ElementsAre;
 
+const Policy kPolicy;
+
 std::optional<std::uint32_t> slot_of(const std::optional<Match>& match) {
   return match ? std::optional(match->slot) : std::nullopt;
 }
@@ -84,7 +86,7 @@ Draft layered() {
 /// A program whose requests the matcher is asked about. Remembers which slots it got them wrong for.
 class Follower {
  public:
-  explicit Follower(const Draft& draft) : plan_(draft.plan()), matcher_(draft.index()) {}
+  explicit Follower(const Draft& draft) : plan_(draft.plan()), matcher_(draft.index(), kPolicy) {}
 
   /// The request that the slot was made for.
   std::optional<std::uint32_t> make(std::size_t slot) {
@@ -100,7 +102,7 @@ class Follower {
   void make_step() { make(plan_.prologue, plan_.slots.size()); }
 
   std::optional<std::uint32_t> ask(Bytes size, Stream stream = 0, Pool pool = 0) {
-    return slot_of(matcher_.match(static_cast<LaneId>(stream), stream, size, pool));
+    return slot_of(matcher_.match(static_cast<StreamIndex>(stream), stream, size, pool));
   }
   void begin_step() { matcher_.begin_step(); }
 
@@ -335,14 +337,14 @@ TEST(Matcher, FollowsEachStreamByItself) {
 
 TEST(Matcher, FindsStreamsOfOtherHandlesByWhoseTurnItIs) {
   Draft draft = three_streams();
-  Matcher matcher(draft.index());
+  Matcher matcher(draft.index(), kPolicy);
   const auto other = [](Stream stream) { return stream == 0 ? Stream{0} : stream == 11 ? 5555 : 4444; };
-  const auto lane = [](Stream stream) { return static_cast<LaneId>(stream / 11); };
+  const auto index = [](Stream stream) { return static_cast<StreamIndex>(stream / 11); };
   for (int step = 0; step < 3; ++step) {
     matcher.begin_step();
     for (std::uint32_t i = 0; i < draft.plan().slots.size(); ++i) {
       const Slot& slot = draft.plan().slots[i];
-      EXPECT_EQ(slot_of(matcher.match(lane(slot.stream), other(slot.stream), slot.size, 0)), i);
+      EXPECT_EQ(slot_of(matcher.match(index(slot.stream), other(slot.stream), slot.size, 0)), i);
     }
   }
 }
@@ -350,7 +352,7 @@ TEST(Matcher, FindsStreamsOfOtherHandlesByWhoseTurnItIs) {
 TEST(Matcher, NeverTakesTheDefaultStreamForAnother) {
   Draft draft;
   draft.step().add(512).add(1024);
-  Matcher matcher(draft.index());
+  Matcher matcher(draft.index(), kPolicy);
   EXPECT_EQ(slot_of(matcher.match(0, 33, 512, 0)), std::nullopt);
   EXPECT_EQ(slot_of(matcher.match(1, 0, 512, 0)), 0U);
 }
@@ -359,7 +361,7 @@ TEST(Matcher, LetsGoOfAStreamThatIsNothingLikeItsPlan) {
   Draft draft;
   draft.step();
   for (Bytes i = 1; i <= 10; ++i) draft.add(i * 512, 11);
-  Matcher matcher(draft.index());
+  Matcher matcher(draft.index(), kPolicy);
   EXPECT_EQ(slot_of(matcher.match(0, 77, 512, 0)), 0U) << "by chance";
   for (Bytes i = 0; i < 20; ++i) matcher.match(0, 77, kMiB + i * 512, 0);
   matcher.begin_step();
@@ -423,7 +425,7 @@ TEST(Matcher, GivesNoPlannedSlotToAPrivatePool) {
 TEST(Matcher, LetsAPrivatePoolTakeItsUnplannedTurn) {
   Plan plan = Draft().step().add(512).add(512).add(512).plan();
   plan.slots[1].offset = kUnplanned;  // was of a pool when it was recorded
-  Matcher matcher(std::make_shared<PlanIndex>(plan));
+  Matcher matcher(std::make_shared<PlanIndex>(plan), kPolicy);
   for (int step = 0; step < 3; ++step) {
     matcher.begin_step();
     EXPECT_EQ(slot_of(matcher.match(0, 0, 512, 0)), 0U);

@@ -51,13 +51,13 @@ TEST(PlanIndex, TellsHowEachSlotIsRecognized) {
   const PlanIndex index(plan_of({slot(512, 0, 0, 1), slot(kMiB, 0, 0, 2, true),
                                  slot(kMiB, kUnplanned, 0, 3, true), slot(512, kUnplanned, 0, 4)}));
   const std::vector<Entry>& entries = index.streams().front().entries;
-  EXPECT_EQ(entries[0].likeness, Likeness::kSize);
+  EXPECT_FALSE(entries[0].of_any_size);
   EXPECT_TRUE(entries[0].planned);
-  EXPECT_EQ(entries[1].likeness, Likeness::kShare);
+  EXPECT_TRUE(entries[1].of_any_size);
   EXPECT_TRUE(entries[1].planned);
-  EXPECT_EQ(entries[2].likeness, Likeness::kOrder);
+  EXPECT_TRUE(entries[2].of_any_size);
   EXPECT_FALSE(entries[2].planned);
-  EXPECT_EQ(entries[3].likeness, Likeness::kSize);
+  EXPECT_FALSE(entries[3].of_any_size);
   EXPECT_FALSE(entries[3].planned);
 }
 
@@ -172,35 +172,6 @@ TEST(SizeTrail, KnowsTheLastSizesAndTheirOrderOnly) {
   EXPECT_NE(hash_of(sizes), hash_of(other));
   other.front() = 512;
   EXPECT_EQ(hash_of(sizes), hash_of(other)) << "rounded up to the alignment";
-}
-
-TEST(PlanIndex, CountsWhatIsAliveAsEachSlotIsBorn) {
-  Plan plan = plan_of({slot(512, 0, 0, kForever), slot(1024, 512, 0, 3), slot(2048, 2048, 0, 4)});
-  plan.prologue = 1;
-  const PlanIndex index(std::move(plan));
-  EXPECT_EQ(index.alive(0), 512);
-  EXPECT_EQ(index.alive(1), 512 + 1024 + 2048) << "with the last of the step before";
-  EXPECT_EQ(index.alive(2), 512 + 1024 + 2048);
-  EXPECT_EQ(index.alive_between_steps(), 512 + 2048);
-}
-
-TEST(PlanIndex, ObjectsToAPlanThatPlansNothing) {
-  EXPECT_NE(PlanIndex(plan_of({slot(512, kUnplanned, 0, 1)})).objection(), "");
-  EXPECT_EQ(PlanIndex(plan_of({slot(512, 0, 0, 1)})).objection(), "");
-}
-
-TEST(PlanIndex, ObjectsToAPlanForMuchMoreThanWasEverAskedFor) {
-  const auto objection_to = [](Bytes requested, bool varying) {
-    Plan plan = plan_of({slot(kMiB, 0, 0, 1)});
-    plan.slots[0].varying = varying;
-    plan.arena = kMiB;
-    plan.requested = requested;
-    return PlanIndex(std::move(plan)).objection();
-  };
-  EXPECT_NE(objection_to(kMiB / 10 * 9, true), "");
-  EXPECT_EQ(objection_to(kMiB / 100 * 99, true), "");
-  EXPECT_EQ(objection_to(0, true), "") << "nobody knows";
-  EXPECT_EQ(objection_to(kMiB / 10 * 9, false), "") << "every step is like that";
 }
 
 TEST(PlanIndex, FindsAnchorsByHashWhereverTheSizesAreKnown) {

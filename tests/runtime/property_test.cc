@@ -107,7 +107,7 @@ class Storm {
         device_(capacity_),
         upstream_(AllocatorSettings(), device_),
         allocator_(device_, upstream_) {
-    allocator_.use_free_form(weather.free_form);
+    allocator_.place_unplanned(weather.unplanned);
     EXPECT_TRUE(allocator_.adopt(plans_[0]));
   }
 
@@ -137,7 +137,7 @@ class Storm {
     for (std::size_t i = prologue; i < slots.size(); ++i)
       free(grant(slots[i].size, slots[i].stream, i).value());
     const Served after = allocator_.statistics().served;
-    EXPECT_EQ(after.hits() - before.hits(), requests);
+    EXPECT_EQ(after.in_plan() - before.in_plan(), requests);
     EXPECT_GT(after.planned - before.planned, requests / 2);  // a place may wait for another stream
     std::vector<Tenant> blocks;
     const std::int64_t refused = refused_;
@@ -189,8 +189,8 @@ class Storm {
       if (random.chance(0.1)) allocator_.drop_plan();
       if (random.chance(0.1)) allocator_.empty_cache();
       const RuntimeStatistics now = allocator_.statistics();
-      EXPECT_EQ(now.planned + now.reused + now.free_form + now.fallback, now.requested);
-      EXPECT_GE(std::min({now.planned, now.reused, now.free_form, now.fallback, now.allocated}), 0);
+      EXPECT_EQ(now.planned + now.reused + now.unplanned + now.fallback, now.requested);
+      EXPECT_GE(std::min({now.planned, now.reused, now.unplanned, now.fallback, now.allocated}), 0);
       EXPECT_GE(now.arena, now.allocated);
       EXPECT_LE(now.arena, capacity_);
       std::this_thread::yield();
@@ -235,10 +235,10 @@ class Storm {
     EXPECT_EQ(end.requested, 0);
     EXPECT_EQ(end.planned, 0);
     EXPECT_EQ(end.reused, 0);
-    EXPECT_EQ(end.free_form, 0);
+    EXPECT_EQ(end.unplanned, 0);
     EXPECT_EQ(end.fallback, 0);
     EXPECT_EQ(end.allocated, 0);
-    EXPECT_EQ(end.served.hits() + end.served.misses(), granted_);
+    EXPECT_EQ(end.served.in_plan() + end.served.beside_plan(), granted_);
     EXPECT_EQ(end.ooms, refused_);
     EXPECT_EQ(upstream_.allocated(), 0);
     EXPECT_EQ(capacity_ - device_.memory().free, end.arena + upstream_.reserved());
@@ -287,7 +287,7 @@ INSTANTIATE_TEST_SUITE_P(Property, AnyStorm, testing::ValuesIn(weathers()), [](c
               w.foreign == 0  ? "Fits"
               : w.foreign < 1 ? "HalfFits"
                               : "DoesNotFit",
-              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample", w.free_form ? "FreeForm" : "");
+              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample", w.unplanned ? "FreeForm" : "");
 });
 
 }  // namespace

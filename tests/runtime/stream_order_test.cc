@@ -17,32 +17,32 @@ using testing::ElementsAre;
 TEST(StreamOrder, NumbersStreamsAsTheyAreFirstSeen) {
   ClockedDevice device;
   StreamOrder order(device);
-  EXPECT_EQ(order.lane_of(7), 0U);
-  EXPECT_EQ(order.lane_of(0), 1U);
-  EXPECT_EQ(order.lane_of(7), 0U);
-  EXPECT_EQ(order.lanes(), 2U);
+  EXPECT_EQ(order.index_of(7), 0U);
+  EXPECT_EQ(order.index_of(0), 1U);
+  EXPECT_EQ(order.index_of(7), 0U);
+  EXPECT_EQ(order.streams(), 2U);
   EXPECT_EQ(order.stream_of(1), 0U);
 }
 
-TEST(StreamOrder, GivesNoLaneToTheSixtyFifthStream) {
+TEST(StreamOrder, GivesNoIndexToTheSixtyFifthStream) {
   ClockedDevice device;
   StreamOrder order(device);
-  for (Stream stream = 1; stream <= StreamOrder::kMostLanes; ++stream) {
-    EXPECT_EQ(order.lane_of(stream * 1000), stream - 1);
+  for (Stream stream = 1; stream <= StreamOrder::kMostStreams; ++stream) {
+    EXPECT_EQ(order.index_of(stream * 1000), stream - 1);
   }
-  EXPECT_EQ(order.lane_of(5), kNobody);
-  EXPECT_EQ(order.lane_of(5), kNobody);
-  EXPECT_EQ(order.lane_of(64000), 63U) << "those that have one keep it";
-  EXPECT_EQ(order.lanes(), StreamOrder::kMostLanes);
+  EXPECT_EQ(order.index_of(5), kNoStream);
+  EXPECT_EQ(order.index_of(5), kNoStream);
+  EXPECT_EQ(order.index_of(64000), 63U) << "those that have one keep it";
+  EXPECT_EQ(order.streams(), StreamOrder::kMostStreams);
 }
 
 TEST(StreamOrder, WantsNoWaitForItselfNorForNewMemory) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId lane = order.lane_of(1);
-  EXPECT_TRUE(order.ordered(lane, {lane, 10}));
-  EXPECT_TRUE(order.ordered(lane, {}));
-  EXPECT_TRUE(order.order(lane, {lane, 10}, 11));
+  const StreamIndex index = order.index_of(1);
+  EXPECT_TRUE(order.ordered(index, {index, 10}));
+  EXPECT_TRUE(order.ordered(index, {}));
+  EXPECT_TRUE(order.order(index, {index, 10}, 11));
   EXPECT_EQ(order.events(), 0);
   EXPECT_EQ(order.waits(), 0);
 }
@@ -50,8 +50,8 @@ TEST(StreamOrder, WantsNoWaitForItselfNorForNewMemory) {
 TEST(StreamOrder, MakesTheTakerComeAfterTheGiversWork) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId giver = order.lane_of(1);
-  const LaneId taker = order.lane_of(2);
+  const StreamIndex giver = order.index_of(1);
+  const StreamIndex taker = order.index_of(2);
   const Work work = device.work(1);
   EXPECT_FALSE(order.ordered(taker, {giver, 10}));
   EXPECT_FALSE(device.is_behind(2, work));
@@ -67,8 +67,8 @@ TEST(StreamOrder, MakesTheTakerComeAfterTheGiversWork) {
 TEST(StreamOrder, WaitsOnceForWhatItKnows) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId giver = order.lane_of(1);
-  const LaneId taker = order.lane_of(2);
+  const StreamIndex giver = order.index_of(1);
+  const StreamIndex taker = order.index_of(2);
   ASSERT_TRUE(order.order(taker, {giver, 10}, 12));
   ASSERT_TRUE(order.order(taker, {giver, 11}, 13));
   EXPECT_EQ(order.waits(), 1);
@@ -78,8 +78,8 @@ TEST(StreamOrder, WaitsOnceForWhatItKnows) {
 TEST(StreamOrder, TakesTheOldestEventThatWillDo) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId giver = order.lane_of(1);
-  const LaneId taker = order.lane_of(2);
+  const StreamIndex giver = order.index_of(1);
+  const StreamIndex taker = order.index_of(2);
   order.set_spacing(10);
   std::vector<Work> works;
   for (Tick now = 0; now < 100; now += 10) {  // events at 10, 20, ..., numbered from 1
@@ -97,11 +97,11 @@ TEST(StreamOrder, TakesTheOldestEventThatWillDo) {
 TEST(StreamOrder, RecordsOneEventForAllFreesWithinItsSpacing) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId lane = order.lane_of(1);
+  const StreamIndex index = order.index_of(1);
   order.set_spacing(8);
   for (Tick now = 1; now <= 8; ++now) {
     order.advance(now);
-    order.hand_over(lane, now);
+    order.hand_over(index, now);
   }
   EXPECT_EQ(order.events(), 0);
   order.advance(9);
@@ -113,8 +113,8 @@ TEST(StreamOrder, RecordsOneEventForAllFreesWithinItsSpacing) {
 TEST(StreamOrder, RecordsAnEventOfItsOwnForFreesThatNoneLiesBehind) {
   ClockedDevice device;
   StreamOrder order(device);
-  const LaneId giver = order.lane_of(1);
-  const LaneId taker = order.lane_of(2);
+  const StreamIndex giver = order.index_of(1);
+  const StreamIndex taker = order.index_of(2);
   order.hand_over(giver, 1);
   order.advance(2);
   const Work later = device.work(1);
@@ -128,9 +128,9 @@ TEST(StreamOrder, ForgetsEventsThatItDoesNotKeep) {
   {
     StreamOrder order(device);
     for (Stream stream = 1; stream <= 3; ++stream) {
-      const LaneId lane = order.lane_of(stream);
+      const StreamIndex index = order.index_of(stream);
       for (Tick now = 0; now < 200; ++now) {
-        order.hand_over(lane, now);
+        order.hand_over(index, now);
         order.advance(now + 1);
       }
     }
@@ -145,8 +145,8 @@ TEST(StreamOrder, SaysNoWhenTheDeviceCannotRecordOrWait) {
   for (const DeviceCall call : {DeviceCall::kRecord, DeviceCall::kWait}) {
     FailingDevice device(clocked);
     StreamOrder order(device);
-    const LaneId giver = order.lane_of(1);
-    const LaneId taker = order.lane_of(2);
+    const StreamIndex giver = order.index_of(1);
+    const StreamIndex taker = order.index_of(2);
     const Work work = clocked.work(1);
     device.fail_every(call);
     EXPECT_FALSE(order.order(taker, {giver, 10}, 12));
@@ -178,25 +178,174 @@ TEST(StreamOrder, IsNeverWrongAboutWhoComesAfterWhom) {
     std::vector<Free> frees;
     for (Tick now = 1; now < 3000; ++now) {
       const Stream stream = any(3);
-      const LaneId lane = order.lane_of(stream);
+      const StreamIndex index = order.index_of(stream);
       const bool is_free = any(1) == 0;
-      if (is_free) frees.push_back({{lane, now}, device.work(stream)});  // first work, then the call
+      if (is_free) frees.push_back({{index, now}, device.work(stream)});  // first work, then the call
       order.advance(now);
       if (is_free) {
-        if (any(1) == 0) order.hand_over(lane, now);
+        if (any(1) == 0) order.hand_over(index, now);
         continue;
       }
       if (frees.empty()) continue;
       const Free& free = frees[any(1) == 0 ? frees.size() - 1 : any(frees.size() - 1)];
-      if (order.ordered(lane, free.last)) {
+      if (order.ordered(index, free.last)) {
         ASSERT_TRUE(device.is_behind(stream, free.work)) << "seed " << seed << " at " << now;
       }
       if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kWait, 1);
-      if (order.order(lane, free.last, now)) {
+      if (order.order(index, free.last, now)) {
         ASSERT_TRUE(device.is_behind(stream, free.work)) << "seed " << seed << " at " << now;
       }
     }
     EXPECT_GT(order.waits(), 100);
+  }
+}
+
+// ---- what is over ----
+
+class OverTest : public testing::Test {
+ protected:
+  /// Work on a stream and a free behind it.
+  LastUse free(Stream stream) {
+    const StreamIndex index = order.index_of(stream);
+    clocked.work(stream);
+    order.advance(++now);
+    order.note_free(index, now);
+    return {index, now};
+  }
+  bool is_over(const LastUse& last) {
+    order.find_what_is_over();
+    return order.is_over(last);
+  }
+
+  ClockedDevice clocked;
+  FailingDevice device{clocked};
+  StreamOrder order{device, 1};
+  Tick now = 0;
+};
+
+TEST_F(OverTest, NewMemoryIsInNobodysUse) {
+  EXPECT_TRUE(order.is_over({}));
+}
+
+TEST_F(OverTest, WhatWorkUsesIsNotOverBeforeItsEventHasPassed) {
+  const LastUse last = free(1);
+  EXPECT_FALSE(is_over(last));
+  clocked.finish(1);
+  EXPECT_FALSE(order.is_over(last)) << "nobody asked the device";
+  EXPECT_TRUE(is_over(last));
+}
+
+TEST_F(OverTest, EachStreamIsOverByItself) {
+  const LastUse first = free(1);
+  const LastUse second = free(2);
+  clocked.finish(2);
+  EXPECT_FALSE(is_over(first));
+  EXPECT_TRUE(is_over(second));
+}
+
+TEST_F(OverTest, LaterFreesAreNotOverWithTheEarlierOnes) {
+  const LastUse early = free(1);
+  clocked.finish(1);
+  const LastUse late = free(1);
+  EXPECT_TRUE(is_over(early));
+  EXPECT_FALSE(is_over(late));
+  clocked.finish(1);
+  EXPECT_TRUE(is_over(late));
+}
+
+TEST_F(OverTest, AsksForNoEventThatIsKnownToHavePassed) {
+  for (int i = 0; i < 10; ++i) free(1);
+  clocked.finish(1);
+  order.find_what_is_over();
+  const std::int64_t calls = device.calls(DeviceCall::kPassed);
+  order.find_what_is_over();
+  EXPECT_EQ(device.calls(DeviceCall::kPassed), calls);
+}
+
+TEST_F(OverTest, RecordsAnEventEverySoManyCalls) {
+  StreamOrder spaced(device, 10);
+  const StreamIndex index = spaced.index_of(5);
+  for (Tick call = 1; call <= 100; ++call) {
+    spaced.advance(call);
+    spaced.note_free(index, call);
+  }
+  EXPECT_EQ(device.calls(DeviceCall::kRecord), 10);
+  EXPECT_EQ(spaced.events(), 0) << "they hand nothing over";
+}
+
+TEST_F(OverTest, DoesWithoutAnEventThatCannotBeRecorded) {
+  device.fail_nth(DeviceCall::kRecord, 1);
+  const LastUse last = free(1);
+  clocked.finish();
+  EXPECT_FALSE(is_over(last));
+  free(1);
+  clocked.finish();
+  EXPECT_TRUE(is_over(last));
+}
+
+TEST_F(OverTest, AllIsOverOnceTheDeviceIsStill) {
+  const LastUse first = free(1);
+  const LastUse second = free(2);
+  ASSERT_TRUE(order.settle_all());
+  for (const LastUse& last : {first, second}) {
+    EXPECT_TRUE(order.is_over(last));
+    for (const StreamIndex taker : {first.stream, second.stream}) EXPECT_TRUE(order.ordered(taker, last));
+  }
+  EXPECT_FALSE(order.is_over({first.stream, now + 1}));
+  EXPECT_FALSE(order.ordered(second.stream, {first.stream, now + 1}));
+}
+
+TEST_F(OverTest, NothingIsSettledWhereTheDeviceRefuses) {
+  const LastUse last = free(1);
+  const StreamIndex taker = order.index_of(2);
+  device.fail_every(DeviceCall::kSynchronize);
+  EXPECT_FALSE(order.settle_all());
+  EXPECT_FALSE(order.is_over(last));
+  EXPECT_FALSE(order.ordered(taker, last));
+}
+
+TEST_F(OverTest, SearchesSkipOnlyWhatTheTakerMayNotUse) {
+  const StreamIndex taker = order.index_of(0);
+  const LastUse last = free(1);
+  const std::size_t group = GapSummary::group_of(last.stream);
+  EXPECT_FALSE(order.usable_by(taker).may_use(group, last.freed));
+  EXPECT_FALSE(order.usable_by(taker)(last));
+  EXPECT_TRUE(order.usable_by(taker).may_use(GapSummary::group_of(taker), last.freed));
+  EXPECT_TRUE(order.usable_by(taker).may_use(GapSummary::group_of(kNoStream), last.freed));
+  ASSERT_TRUE(order.order(taker, last, now));
+  EXPECT_TRUE(order.usable_by(taker).may_use(group, last.freed));
+  EXPECT_TRUE(order.usable_by(taker)(last));
+  EXPECT_FALSE(order.usable_by(taker).may_use(group, now + 1));
+}
+
+TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    const auto any = [&](std::uint64_t most) {
+      return std::uniform_int_distribution<std::uint64_t>(0, most)(random);
+    };
+    ClockedDevice device;
+    FailingDevice failing(device);
+    StreamOrder order(failing, 1 + any(20));
+    std::vector<std::pair<LastUse, Work>> frees;
+    std::size_t over = 0;
+    for (Tick now = 1; now < 2000; ++now) {
+      const Stream stream = any(3);
+      const StreamIndex index = order.index_of(stream);
+      if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kSynchronize, 1);
+      frees.push_back({{index, now}, device.work(stream)});  // first work, then the call
+      order.advance(now);
+      order.note_free(index, now);
+      if (any(1) == 0) order.hand_over(index, now);
+      if (any(19) == 0) device.finish(any(3));
+      if (any(99) == 0) order.settle_all();
+      if (any(9) == 0) order.find_what_is_over();
+      const auto& [last, work] = frees[any(frees.size() - 1)];
+      if (!order.is_over(last)) continue;
+      ++over;
+      ASSERT_TRUE(device.is_behind(99, work)) << "seed " << seed << " at " << now;
+    }
+    EXPECT_GT(over, 100U);
   }
 }
 

@@ -54,20 +54,20 @@ class Watched {
 
   /// Whether the next request is served by the plan.
   bool hits(Bytes size, Stream stream = 0, Pool pool = 0) {
-    const std::int64_t before = allocator.statistics().served.hits();
+    const std::int64_t before = allocator.statistics().served.in_plan();
     allocate(size, stream, pool);
-    return allocator.statistics().served.hits() > before;
+    return allocator.statistics().served.in_plan() > before;
   }
 
   void expect_balanced_books() const {
     const RuntimeStatistics now = allocator.statistics();
     EXPECT_EQ(now.requested, living_.bytes());
-    EXPECT_EQ(now.planned + now.reused + now.free_form + now.fallback, now.requested);
-    EXPECT_GE(std::min({now.planned, now.reused, now.free_form, now.fallback}), 0);
+    EXPECT_EQ(now.planned + now.reused + now.unplanned + now.fallback, now.requested);
+    EXPECT_GE(std::min({now.planned, now.reused, now.unplanned, now.fallback}), 0);
     EXPECT_EQ(now.blocks, living_.count());
-    EXPECT_EQ(now.served.hits() + now.served.misses(), granted_);
+    EXPECT_EQ(now.served.in_plan() + now.served.beside_plan(), granted_);
     EXPECT_EQ(now.ooms, refused_);
-    EXPECT_GE(now.allocated, now.planned + now.reused + now.free_form);
+    EXPECT_GE(now.allocated, now.planned + now.reused + now.unplanned);
     EXPECT_GE(now.arena, now.allocated);
     EXPECT_GE(now.fallback_reserved, 0);
     EXPECT_EQ(now.peaks.requested, peak_);
@@ -82,7 +82,7 @@ class Watched {
     EXPECT_EQ(living_.count(), 0);
     EXPECT_EQ(now.planned, 0);
     EXPECT_EQ(now.reused, 0);
-    EXPECT_EQ(now.free_form, 0);
+    EXPECT_EQ(now.unplanned, 0);
     EXPECT_EQ(now.fallback, 0);
     EXPECT_EQ(now.allocated, 0);
   }

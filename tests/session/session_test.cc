@@ -91,7 +91,7 @@ TEST_F(SessionTest, FollowsAPlanOnceItHasSeenStepsRepeat) {
   step_until_followed();
   step();
   EXPECT_EQ(last_step().planned, kRequests);
-  EXPECT_EQ(last_step().misses(), 0);
+  EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(session.stage(0), "watching");
   EXPECT_THAT(session.log(), Contains(HasSubstr("following a plan")));
   session.free(weights);
@@ -103,7 +103,7 @@ TEST_F(SessionTest, PassesRequestsOnBeforeItIsStarted) {
   EXPECT_EQ(session.stage(0), "off");
   session.free(memory);
   step();
-  EXPECT_EQ(last_step().hits(), 0);
+  EXPECT_EQ(last_step().in_plan(), 0);
 }
 
 TEST_F(SessionTest, SavesAPlanThatTheNextRunFollowsFromItsFirstRequest) {

@@ -29,11 +29,11 @@ Trace fixed(std::size_t steps) {
 }
 
 std::int64_t hits(const Serving& serving) {
-  return serving.statistics.served.hits();
+  return serving.statistics.served.in_plan();
 }
 
 std::int64_t misses(const Serving& serving) {
-  return serving.statistics.served.misses();
+  return serving.statistics.served.beside_plan();
 }
 
 /// compare(), its plan checked.

@@ -33,7 +33,7 @@ RuntimeStatistics served(const Trace& trace, const Trace& part, double scale) {
 }
 
 std::int64_t too_large(const RuntimeStatistics& statistics) {
-  return statistics.served.missed[static_cast<std::size_t>(Miss::kTooLarge)];
+  return statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kTooLarge)];
 }
 
 /// By how much the last step's batch is larger than that of the last step that is known. All steps make the
@@ -64,10 +64,10 @@ TEST_P(ScaledPlan, HasPlacesForEveryLaterAndLongerBatch) {
   ASSERT_GT(scale, 1.05);
   const RuntimeStatistics plain = served(trace, part, 1);
   const RuntimeStatistics scaled = served(trace, part, scale);
-  const std::int64_t requests = scaled.served.hits() + scaled.served.misses();
+  const std::int64_t requests = scaled.served.in_plan() + scaled.served.beside_plan();
   EXPECT_LT(plain.served.planned, requests * 3 / 4) << "batches outgrow the plain plan";
   EXPECT_GE(scaled.served.planned, requests * 99 / 100);
-  EXPECT_EQ(scaled.served.misses(), 0);
+  EXPECT_EQ(scaled.served.beside_plan(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ScaledPlan, testing::Values(1, 2, 3, 4, 5, 6));

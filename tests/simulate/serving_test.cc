@@ -58,8 +58,8 @@ TEST(Serve, PyTorchsAllocatorsDecideOnMemoryAsOnNumbers) {
     CachingAllocator numbers(settings);
     EXPECT_EQ(serving.replay.reserved_peak, replay(trace, numbers).reserved_peak) << name_of(kind);
     EXPECT_EQ(serving.statistics.peaks.fallback_reserved, serving.replay.reserved_peak);
-    EXPECT_EQ(serving.statistics.served.hits(), 0);
-    EXPECT_EQ(serving.statistics.served.misses(), requests_of(trace));
+    EXPECT_EQ(serving.statistics.served.in_plan(), 0);
+    EXPECT_EQ(serving.statistics.served.beside_plan(), requests_of(trace));
   }
 }
 
@@ -67,7 +67,7 @@ TEST(Serve, WithItsPlanEverythingIsAHit) {
   const Trace trace = fixed(4);
   const Serving serving = served(trace, {.plan = plan_of(trace)});
   EXPECT_EQ(serving.statistics.served.planned, requests_of(trace));
-  EXPECT_EQ(serving.statistics.served.misses(), 0);
+  EXPECT_EQ(serving.statistics.served.beside_plan(), 0);
   EXPECT_EQ(serving.statistics.steps, 4);
   EXPECT_FALSE(serving.story.has_value());
 }
@@ -75,7 +75,7 @@ TEST(Serve, WithItsPlanEverythingIsAHit) {
 TEST(Serve, APlanOfAnotherJobIsAdvice) {
   const Trace trace = trained({8, 13, 9, 16, 11});
   const Serving serving = served(trace, {.plan = plan_of(fixed(3))});
-  EXPECT_EQ(serving.statistics.served.hits() + serving.statistics.served.misses(), requests_of(trace));
+  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(), requests_of(trace));
   EXPECT_EQ(serving.replay.requested_peak, peak_requested(trace));
 }
 
@@ -84,14 +84,14 @@ TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
   const std::shared_ptr<const PlanIndex> plan = plan_of(trace);
   const Serving serving = served(trace, {.plan = plan}, plan->plan().arena / 2);
   EXPECT_EQ(serving.statistics.plans, 0);
-  EXPECT_EQ(serving.statistics.served.hits(), 0);
+  EXPECT_EQ(serving.statistics.served.in_plan(), 0);
   EXPECT_GT(serving.replay.ooms, 0);
   EXPECT_THAT(serving.log, Contains(HasSubstr("no memory for its arena")));
 }
 
 TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
   const Trace trace = fixed(8);
-  const Serving serving = served(trace, {.online = true, .free_form = false});
+  const Serving serving = served(trace, {.online = true, .place_unplanned = false});
   ASSERT_TRUE(serving.story.has_value());
   const LifeStory& story = *serving.story;
   EXPECT_EQ(serving.statistics.plans, 1);
@@ -113,15 +113,15 @@ TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
   const Serving serving = served(trace, {.online = true});
   EXPECT_EQ(serving.statistics.plans, 1);
   EXPECT_EQ(serving.statistics.peaks.fallback_reserved, 0) << "all of it in the arena";
-  EXPECT_EQ(serving.statistics.served.hits() + serving.statistics.served.misses(), requests_of(trace));
-  EXPECT_GT(serving.statistics.served.missed[static_cast<std::size_t>(Miss::kNoPlan)], 0);
+  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(), requests_of(trace));
+  EXPECT_GT(serving.statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kNoPlan)], 0);
   EXPECT_THAT(serving.story->before_plan, Le(peak_requested(trace) + kLeft));
   EXPECT_THAT(serving.story->steady.reserved, Le(serving.story->steady.requested + kLeft));
 }
 
 TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
   const Trace trace = fixed(2);
-  const Serving serving = served(trace, {.online = true, .free_form = false});
+  const Serving serving = served(trace, {.online = true, .place_unplanned = false});
   EXPECT_EQ(serving.statistics.plans, 0);
   EXPECT_EQ(serving.story->steady_steps, 0);
   EXPECT_EQ(serving.story->before_plan, serving.replay.reserved_peak);

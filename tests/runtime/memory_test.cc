@@ -1,0 +1,685 @@
+#include "runtime/memory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/clocked_device.h"
+
+namespace stweaver {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Bytes kPage = 2 * kMiB;
+constexpr Interval kEverywhere = {0, 4 * kGiB};
+
+/// Pages [first, last).
+Interval pages(Bytes first, Bytes last) {
+  return {first * kPage, last * kPage};
+}
+
+/// No memory beyond the most ever in use.
+Policy without_slack() {
+  Policy policy;
+  policy.slack_in_small_jobs = 0;
+  policy.least_slack = policy.most_slack = Bytes{1} << 60U;
+  return policy;
+}
+
+class MemoryTest : public testing::Test {
+ protected:
+  /// Whole requests are extents of their own.
+  bool back(const Interval& range) { return memory.back(range, kEverywhere, kPage); }
+  /// A block lives in that range from now on.
+  void use(const Interval& range) {
+    ASSERT_TRUE(back(range));
+    memory.take(range.lower, range.length());
+  }
+  void give(const Interval& range) { memory.give(range.lower, range.length(), {index, ++now}); }
+  /// Idle memory that was in use, all at one time.
+  void leave(std::initializer_list<Interval> ranges) {
+    for (const Interval& range : ranges) use(range);
+    for (const Interval& range : ranges) give(range);
+  }
+
+  [[nodiscard]] std::vector<Interval> extents() const {
+    std::vector<Interval> all;
+    memory.visit_extents(kEverywhere, [&](const Interval& extent) {
+      all.push_back(extent);
+      return true;
+    });
+    return all;
+  }
+  [[nodiscard]] Bytes held() const { return device.held(); }
+  [[nodiscard]] std::byte* at(Bytes offset) const {
+    return reinterpret_cast<std::byte*>(memory.address_of(offset));  // NOLINT(performance-no-int-to-ptr)
+  }
+
+  HostDevice host{kGiB};
+  FailingDevice device{host};
+  Policy policy = without_slack();
+  StreamOrder order{device};
+  Memory memory{device, order, policy};
+  StreamIndex index = order.index_of(0);
+  Tick now = 0;
+};
+
+TEST_F(MemoryTest, HoldsNothingAtFirst) {
+  EXPECT_EQ(memory.mapped(), 0);
+  EXPECT_EQ(memory.in_use(), 0);
+  EXPECT_FALSE(memory.contains(0));
+  EXPECT_FALSE(memory.contains(~std::uintptr_t{0}));
+  EXPECT_THAT(memory.extents(), IsEmpty());
+  EXPECT_EQ(held(), 0);
+  EXPECT_EQ(device.calls(DeviceCall::kReserve), 0) << "not even addresses";
+}
+
+TEST_F(MemoryTest, MapsWholePagesAndAllOfItIsIdle) {
+  ASSERT_TRUE(back({kPage / 2, 3 * kPage + 1}));
+  EXPECT_EQ(memory.mapped(), 4 * kPage);
+  EXPECT_EQ(held(), 4 * kPage);
+  EXPECT_TRUE(memory.free_space.is_idle(0, 4 * kPage));
+  *at(0) = std::byte{1};
+  *at(4 * kPage - 1) = std::byte{2};
+  EXPECT_EQ(*at(0), std::byte{1});
+}
+
+TEST_F(MemoryTest, MapsNothingForAnEmptyRange) {
+  EXPECT_TRUE(back({}));
+  EXPECT_TRUE(back(pages(1, 1)));
+  EXPECT_EQ(memory.mapped(), 0);
+}
+
+TEST_F(MemoryTest, MapsOnlyWhatIsMissing) {
+  use(pages(2, 4));
+  use(pages(6, 8));
+  *at(3 * kPage) = std::byte{9};
+  ASSERT_TRUE(back(pages(0, 10)));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 2), pages(2, 4), pages(4, 6), pages(6, 8), pages(8, 10)));
+  EXPECT_EQ(memory.in_use(), 4 * kPage);
+  EXPECT_EQ(*at(3 * kPage), std::byte{9}) << "stayed where it was";
+  ASSERT_TRUE(back(pages(0, 10)));
+  EXPECT_EQ(held(), 10 * kPage);
+}
+
+// ---- the sizes of extents ----
+
+TEST_F(MemoryTest, MapsWholeBlocksInsideTheirRangeWhileThereIsSlack) {
+  policy.slack_in_small_jobs = 64 * kPage;
+  ASSERT_TRUE(memory.back({11 * kPage, 11 * kPage + 512}, pages(0, 100), 8 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(8, 16)));
+  ASSERT_TRUE(memory.back(pages(15, 18), pages(0, 100), 8 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(8, 16), pages(16, 24)));
+  ASSERT_TRUE(memory.back(pages(35, 36), {34 * kPage, 37 * kPage - 512}, 8 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(8, 16), pages(16, 24), pages(34, 37))) << "none beyond";
+}
+
+TEST_F(MemoryTest, MapsSmallerBlocksWhereTheBudgetAllowsNoLargerOnes) {
+  policy.slack_in_small_jobs = 6 * kPage;
+  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(16, 20))) << "8 would be one more than 1 in use and 6 of slack";
+}
+
+TEST_F(MemoryTest, MapsTheExactPagesBeyondTheBudget) {
+  use(pages(0, 1));
+  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(17, 18)));
+}
+
+TEST_F(MemoryTest, TheLastPageOfALargeRequestIsAnExtentOfItsOwn) {
+  use({0, 3 * kPage + 512});
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 3), pages(3, 4)));
+  use(pages(10, 13));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 3), pages(3, 4), pages(10, 13))) << "it fills its last page";
+  ASSERT_TRUE(back({20 * kPage, 20 * kPage + 512}));
+  EXPECT_EQ(extents().back(), pages(20, 21));
+}
+
+TEST_F(MemoryTest, RequestsFromBlocksShareTheirLastPage) {
+  policy.slack_in_small_jobs = 64 * kPage;
+  ASSERT_TRUE(memory.back({0, 3 * kPage + 512}, kEverywhere, 8 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 8)));
+}
+
+TEST_F(MemoryTest, ExtentsAreNoLargerThanThePolicySays) {
+  policy.most_extent = 4 * kPage;
+  ASSERT_TRUE(back(pages(0, 10)));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 4), pages(4, 8), pages(8, 10)));
+  policy.slack_in_small_jobs = 64 * kPage;
+  ASSERT_TRUE(memory.back(pages(32, 52), kEverywhere, 8 * kPage));
+  const std::vector<Interval> all = extents();
+  EXPECT_THAT(std::vector<Interval>(all.begin() + 3, all.end()),
+              ElementsAre(pages(32, 40), pages(40, 48), pages(48, 56)))
+      << "those for blocks no larger than a block";
+}
+
+// ---- the budget ----
+
+TEST_F(MemoryTest, MovesToWhereItIsNeeded) {
+  leave({pages(0, 10)});
+  use(pages(20, 30));
+  EXPECT_THAT(extents(), ElementsAre(pages(20, 30)));
+  EXPECT_EQ(held(), 10 * kPage);
+}
+
+TEST_F(MemoryTest, MovesNoMoreThanIsNeeded) {
+  for (Bytes page = 0; page < 10; ++page) use(pages(page, page + 1));
+  for (Bytes page = 0; page < 10; ++page) give(pages(page, page + 1));
+  use(pages(20, 23));
+  EXPECT_EQ(held(), 10 * kPage);
+  EXPECT_EQ(memory.missing(pages(0, 10)), 3 * kPage);
+}
+
+TEST_F(MemoryTest, ReclaimsAShareOfTheMostInUseAtOneTime) {
+  policy.reclaim_share = 2;
+  for (Bytes page = 0; page < 10; ++page) use(pages(page, page + 1));
+  for (Bytes page = 0; page < 10; ++page) give(pages(page, page + 1));
+  ASSERT_TRUE(back(pages(20, 21)));
+  EXPECT_EQ(memory.missing(pages(0, 10)), 5 * kPage);
+}
+
+TEST_F(MemoryTest, GrowsByWhatCannotBeReclaimed) {
+  use(pages(0, 4));
+  leave({pages(4, 8), pages(8, 12)});
+  use(pages(8, 9));  // pins three pages beside it
+  use(pages(20, 30));
+  EXPECT_EQ(memory.in_use(), 15 * kPage);
+  EXPECT_EQ(held(), 18 * kPage);
+  EXPECT_EQ(memory.missing(pages(4, 8)), 4 * kPage);
+}
+
+TEST_F(MemoryTest, GrowsByTheSlackBeforeItReclaims) {
+  policy.slack_in_small_jobs = 4 * kPage;
+  leave({pages(0, 10)});
+  ASSERT_TRUE(back(pages(20, 24)));
+  EXPECT_EQ(held(), 14 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kUnmap), 0);
+  ASSERT_TRUE(back(pages(30, 31)));
+  EXPECT_LE(held(), 14 * kPage);
+  EXPECT_GT(device.calls(DeviceCall::kUnmap), 0);
+}
+
+TEST_F(MemoryTest, WhatWasMovedBuysSlackWithinItsBounds) {
+  policy.slack_of_moved = 2;
+  policy.most_slack = 1;
+  leave({pages(0, 10)});
+  EXPECT_TRUE(memory.exceeds_budget(1));
+  leave({pages(20, 30)});
+  ASSERT_EQ(memory.missing(pages(0, 10)), 10 * kPage) << "moved";
+  EXPECT_FALSE(memory.exceeds_budget(5 * kPage));
+  EXPECT_TRUE(memory.exceeds_budget(5 * kPage + 1));
+  policy.most_slack = 5;
+  EXPECT_FALSE(memory.exceeds_budget(2 * kPage));
+  EXPECT_TRUE(memory.exceeds_budget(2 * kPage + 1)) << "a fifth of the ten pages in use";
+  policy.least_slack = policy.most_slack = 2;
+  EXPECT_FALSE(memory.exceeds_budget(5 * kPage));
+}
+
+TEST_F(MemoryTest, MakesRoomAsFarAsThereIsAny) {
+  leave({pages(0, 4)});
+  EXPECT_TRUE(memory.make_room(pages(10, 13)));
+  EXPECT_EQ(held(), 0) << "in whole extents";
+  use(pages(0, 1));
+  leave({pages(1, 4)});
+  use(pages(1, 2));  // pins two pages beside it
+  EXPECT_FALSE(memory.make_room(pages(10, 13)));
+  EXPECT_TRUE(memory.make_room(pages(2, 4))) << "nothing is missing";
+  EXPECT_EQ(held(), 4 * kPage);
+}
+
+TEST_F(MemoryTest, TakesNothingFromTheRangeThatItMakesRoomFor) {
+  leave({pages(0, 4), pages(4, 8)});
+  ASSERT_TRUE(back(pages(2, 6)));
+  EXPECT_EQ(device.calls(DeviceCall::kUnmap), 0);
+  leave({pages(0, 8)});
+  ASSERT_TRUE(back(pages(2, 10)));
+  EXPECT_EQ(memory.missing(pages(2, 10)), 0);
+}
+
+// ---- reclaiming ----
+
+TEST_F(MemoryTest, ReclaimsIdleExtentsAndKeepsTheOthers) {
+  leave({pages(0, 4), pages(4, 8), pages(8, 12)});
+  memory.take(5 * kPage + 512, 512);
+  EXPECT_EQ(memory.reclaim_all({8 * kPage, 8 * kPage + 1}), 4 * kPage);
+  EXPECT_THAT(extents(), ElementsAre(pages(4, 8), pages(8, 12)));
+  EXPECT_EQ(held(), 8 * kPage);
+  EXPECT_EQ(memory.in_use(), 512);
+  EXPECT_FALSE(memory.free_space.is_idle(0, 512));
+  give({5 * kPage + 512, 5 * kPage + 1024});
+  EXPECT_EQ(memory.reclaim_all(), 8 * kPage);
+  EXPECT_EQ(held(), 0);
+  EXPECT_EQ(memory.free_space.idle(), 0);
+}
+
+TEST_F(MemoryTest, ReclaimsLargeExtentsFirstAndNoMoreThanIsEnough) {
+  leave({pages(0, 1), pages(1, 4), pages(4, 6)});
+  EXPECT_EQ(memory.reclaim(0), 0);
+  EXPECT_EQ(memory.reclaim(kPage), 3 * kPage);
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(4, 6)));
+  EXPECT_EQ(memory.reclaim(2 * kPage + 1), 3 * kPage);
+}
+
+TEST_F(MemoryTest, SparesARangeUntilNothingElseIsIdle) {
+  leave({pages(0, 8), pages(8, 10), pages(10, 12)});
+  memory.spare(pages(0, 1));
+  EXPECT_EQ(memory.reclaim(4 * kPage), 4 * kPage);
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 8)));
+  EXPECT_EQ(memory.reclaim(1), 8 * kPage);
+}
+
+TEST_F(MemoryTest, AsksOnceWhetherTheDeviceIsStill) {
+  leave({pages(0, 1), pages(1, 2), pages(2, 3), pages(3, 4)});
+  ASSERT_EQ(held(), 4 * kPage);
+  device.fail_every(DeviceCall::kSynchronize);
+  EXPECT_EQ(memory.reclaim_all(), 0) << "work may still use it";
+  EXPECT_EQ(held(), 4 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 1);
+  device.heal();
+  EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 2);
+}
+
+TEST_F(MemoryTest, NeedsNoStillDeviceForMemoryThatNobodyUsed) {
+  ASSERT_TRUE(back(pages(0, 4)));
+  device.fail_every(DeviceCall::kSynchronize);
+  EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 0);
+}
+
+TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
+  ClockedDevice clocked;
+  FailingDevice device(clocked);
+  StreamOrder order(device, 1);
+  const Policy policy = without_slack();
+  Memory memory(device, order, policy);
+  Tick now = 0;
+  const std::vector<std::pair<Interval, Stream>> blocks = {{pages(0, 8), 1}, {pages(8, 10), 2}};
+  for (const auto& [range, stream] : blocks) {
+    ASSERT_TRUE(memory.back(range, kEverywhere, kPage));
+    memory.take(range.lower, range.length());
+  }
+  for (const auto& [range, stream] : blocks) {
+    const StreamIndex index = order.index_of(stream);
+    clocked.work(stream);
+    order.advance(++now);
+    memory.give(range.lower, range.length(), {index, now});
+    order.note_free(index, now);
+  }
+  clocked.finish(2);
+  EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "the smaller one";
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 0);
+  EXPECT_EQ(memory.missing(pages(0, 8)), 0);
+  EXPECT_EQ(memory.reclaim(1), 8 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 1);
+  EXPECT_EQ(memory.statistics().idle_waits, 1);
+}
+
+TEST_F(MemoryTest, KeepsWhatTheDeviceDoesNotTakeBack) {
+  leave({pages(0, 4), pages(4, 8)});
+  device.fail_nth(DeviceCall::kUnmap, 1);
+  EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
+  EXPECT_EQ(memory.mapped(), 4 * kPage);
+  EXPECT_EQ(memory.free_space.idle(), 4 * kPage);
+  EXPECT_EQ(held(), 4 * kPage);
+  EXPECT_EQ(extents().size(), 1U);
+}
+
+// ---- a device that refuses ----
+
+TEST_F(MemoryTest, TakesAllThatIsIdleBeforeItGivesUp) {
+  policy.slack_in_small_jobs = kGiB;
+  device.limit(10 * kPage);
+  use(pages(0, 4));
+  leave({pages(4, 8)});
+  ASSERT_TRUE(back(pages(20, 26)));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 4), pages(20, 26)));
+}
+
+TEST_F(MemoryTest, OnlyLeavesIdleMemoryWhenTheDeviceHasNotEnough) {
+  policy.most_extent = 4 * kPage;
+  device.limit(14 * kPage);
+  use(pages(4, 8));
+  EXPECT_FALSE(back(pages(0, 20)));
+  EXPECT_EQ(memory.in_use(), 4 * kPage);
+  EXPECT_EQ(memory.missing(pages(4, 8)), 0);
+  EXPECT_EQ(memory.mapped(), held());
+  EXPECT_TRUE(back(pages(4, 18))) << "all there is";
+  EXPECT_EQ(held(), 14 * kPage);
+}
+
+TEST_F(MemoryTest, DoesWithoutTheBlocksThatTheDeviceHasNoMemoryFor) {
+  policy.slack_in_small_jobs = kGiB;
+  device.limit(3 * kPage);
+  EXPECT_TRUE(memory.back(pages(3, 5), kEverywhere, 8 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(3, 5)));
+}
+
+TEST_F(MemoryTest, TriesAgainWhicheverCallFails) {
+  policy.most_extent = 4 * kPage;
+  for (int call = 1; call <= 4; ++call) {
+    device.fail_nth(DeviceCall::kMap, call);
+    EXPECT_TRUE(back(pages(0, 16)));
+    EXPECT_EQ(memory.free_space.idle(), 16 * kPage);
+    EXPECT_EQ(held(), 16 * kPage);
+    EXPECT_EQ(memory.reclaim_all(), 16 * kPage);
+  }
+  device.fail_every(DeviceCall::kMap);
+  EXPECT_FALSE(back(pages(0, 16)));
+  EXPECT_EQ(memory.mapped(), 0);
+  EXPECT_EQ(held(), 0);
+}
+
+TEST_F(MemoryTest, DoesWithoutAddressesUntilThereAreSome) {
+  device.fail_nth(DeviceCall::kReserve, 1);
+  EXPECT_FALSE(back(pages(0, 1)));
+  EXPECT_EQ(memory.mapped(), 0);
+  device.fail_nth(DeviceCall::kReserve, 1);
+  EXPECT_EQ(memory.addresses(), 0);
+  device.fail_nth(DeviceCall::kReserve, 1);
+  EXPECT_TRUE(memory.region(Region::kLarge).empty());
+  EXPECT_TRUE(back(pages(0, 1)));
+  EXPECT_EQ(memory.addresses(), 4 * kGiB);
+}
+
+// ---- addresses ----
+
+TEST_F(MemoryTest, RefusesRangesBeyondItsAddresses) {
+  EXPECT_FALSE(back({100 * kGiB, 100 * kGiB + kPage}));
+  EXPECT_FALSE(back({4 * kGiB - kPage, 4 * kGiB + 512}));
+  EXPECT_EQ(memory.mapped(), 0);
+  EXPECT_TRUE(back({4 * kGiB - kPage, 4 * kGiB})) << "far more addresses than memory";
+}
+
+TEST_F(MemoryTest, KnowsItsAddresses) {
+  ASSERT_EQ(memory.addresses(), 4 * kGiB);
+  EXPECT_TRUE(memory.contains(memory.address_of(0)));
+  EXPECT_TRUE(memory.contains(memory.address_of(4 * kGiB - 1)));
+  EXPECT_FALSE(memory.contains(memory.address_of(4 * kGiB)));
+  EXPECT_FALSE(memory.contains(memory.address_of(0) - 1));
+  EXPECT_EQ(memory.offset_of(memory.address_of(12345)), 12345);
+  use(pages(1, 3));
+  EXPECT_THAT(memory.extents(), ElementsAre(std::pair(memory.address_of(kPage), 2 * kPage)));
+}
+
+TEST(Memory, RegionsCoverTheAddressesSideBySide) {
+  for (const Bytes total : {kGiB, 37 * kPage, 17 * kGiB + 12345}) {
+    HostDevice device(total);
+    StreamOrder order(device);
+    const Policy policy;
+    Memory memory(device, order, policy);
+    ASSERT_GE(memory.addresses(), 4 * total);
+    std::vector<Interval> regions;
+    for (const Region which : {Region::kPlanned, Region::kLarge, Region::kMedium, Region::kSmall})
+      regions.push_back(memory.region(which));
+    Bytes end = 0;
+    for (const Interval& region : regions) {
+      EXPECT_EQ(region.lower, end);
+      EXPECT_FALSE(region.empty());
+      EXPECT_EQ(region.upper % kPage, 0);
+      end = region.upper;
+    }
+    EXPECT_EQ(end, memory.addresses());
+  }
+}
+
+TEST_F(MemoryTest, KnowsHowMuchOfARangeHasNoMemory) {
+  EXPECT_EQ(memory.missing(pages(0, 5)), 5 * kPage);
+  use(pages(1, 3));
+  use(pages(6, 8));
+  EXPECT_EQ(memory.missing(pages(0, 9)), 5 * kPage);
+  EXPECT_EQ(memory.missing(pages(2, 7)), 3 * kPage);
+  EXPECT_EQ(memory.missing({kPage + 512, 3 * kPage}), 0);
+  EXPECT_EQ(memory.missing({}), 0);
+}
+
+TEST_F(MemoryTest, VisitsExtentsThatOverlapInOrderUntilItIsTold) {
+  for (const Bytes page : {6, 0, 3}) use(pages(page, page + 2));
+  std::vector<Interval> seen;
+  const auto look = [&](const Interval& range, std::size_t most) {
+    seen.clear();
+    memory.visit_extents(range, [&](const Interval& extent) {
+      seen.push_back(extent);
+      return seen.size() < most;
+    });
+    return seen;
+  };
+  EXPECT_THAT(look(pages(0, 8), 9), ElementsAre(pages(0, 2), pages(3, 5), pages(6, 8)));
+  EXPECT_THAT(look(pages(0, 8), 2), ElementsAre(pages(0, 2), pages(3, 5)));
+  EXPECT_THAT(look({2 * kPage - 1, 3 * kPage + 1}, 9), ElementsAre(pages(0, 2), pages(3, 5)));
+  EXPECT_THAT(look(pages(2, 3), 9), IsEmpty());
+}
+
+TEST_F(MemoryTest, KnowsWhatABlockStrands) {
+  leave({pages(0, 4), pages(4, 6), pages(6, 10)});
+  EXPECT_EQ(memory.stranded(pages(0, 4)), 0);
+  EXPECT_EQ(memory.stranded(pages(0, 1)), 3 * kPage);
+  EXPECT_EQ(memory.stranded(pages(1, 2)), 3 * kPage);
+  EXPECT_EQ(memory.stranded(pages(3, 7)), 6 * kPage) << "three at each end, none in the middle";
+  EXPECT_EQ(memory.stranded(pages(4, 6)), 0);
+  EXPECT_EQ(memory.stranded({4 * kPage, 6 * kPage - 512}), 512);
+  EXPECT_EQ(memory.stranded(pages(8, 20)), 2 * kPage) << "its end is where no memory is";
+  EXPECT_EQ(memory.stranded(pages(20, 21)), 0);
+  memory.take(0, 512);
+  EXPECT_EQ(memory.stranded(pages(1, 2)), 0) << "the extent is pinned already";
+}
+
+TEST_F(MemoryTest, TakesARangeOnlyIfItIsIdleAndAllowed) {
+  leave({pages(0, 4)});
+  const auto nothing = [](const LastUse&) { return false; };
+  EXPECT_FALSE(memory.take_if(0, kPage, nothing));
+  EXPECT_EQ(memory.in_use(), 0);
+  EXPECT_TRUE(memory.take_if(0, kPage, AnyStream{}));
+  EXPECT_FALSE(memory.take_if(0, 2 * kPage, AnyStream{})) << "the first page is not idle";
+  EXPECT_FALSE(memory.take_if(3 * kPage, 2 * kPage, AnyStream{})) << "no memory is behind the second";
+  EXPECT_EQ(memory.in_use(), kPage);
+}
+
+TEST_F(MemoryTest, CountsWhatTheDeviceDid) {
+  use(pages(8, 12));
+  leave({pages(0, 4), pages(4, 8)});
+  memory.reclaim_all();
+  EXPECT_EQ(memory.statistics().maps, 3);
+  EXPECT_EQ(memory.statistics().unmaps, 2);
+  EXPECT_EQ(memory.statistics().idle_waits, 1);
+  EXPECT_GT(memory.statistics().nanoseconds, 0);
+}
+
+TEST(Memory, GivesAllBackAtItsEnd) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  StreamOrder order(device);
+  const Policy policy;
+  {
+    Memory memory(device, order, policy);
+    ASSERT_TRUE(memory.back(pages(0, 5), kEverywhere, kPage));
+    ASSERT_TRUE(memory.back({kGiB, kGiB + kPage}, kEverywhere, kPage));
+    memory.take(0, kPage);
+  }
+  EXPECT_EQ(device.held(), 0);
+  EXPECT_EQ(device.calls(DeviceCall::kRelease), 1);
+}
+
+// ---- all of it at random ----
+
+/// Knows which pages have memory, which work used them last and which are in use, and minds what is unmapped.
+class Model final : public FailingDevice {
+ public:
+  explicit Model(ClockedDevice& clocked) : FailingDevice(clocked), clocked_(&clocked) {}
+
+  bool map(std::byte* at, Bytes size) override {
+    const bool went_well = FailingDevice::map(at, size);
+    for (Bytes page = page_of(at); went_well && page < page_of(at + size); ++page)
+      EXPECT_TRUE(mapped_.insert(page).second);
+    return went_well;
+  }
+  bool unmap(std::byte* at, Bytes size) override {
+    const bool went_well = FailingDevice::unmap(at, size);
+    for (Bytes page = page_of(at); went_well && page < page_of(at + size); ++page) {
+      EXPECT_EQ(mapped_.erase(page), 1U);
+      EXPECT_FALSE(used_.contains(page)) << "a block lives in page " << page;
+      const auto work = works_.find(page);
+      if (work == works_.end()) continue;
+      EXPECT_TRUE(clocked_->is_behind(kAnotherStream, work->second)) << "work still uses page " << page;
+      works_.erase(work);
+    }
+    return went_well;
+  }
+
+  void use(const Interval& range) {
+    for (Bytes page = range.lower / kPage; page < range.upper / kPage; ++page) used_.insert(page);
+  }
+  void leave(const Interval& range, const Work& work) {
+    for (Bytes page = range.lower / kPage; page < range.upper / kPage; ++page) {
+      used_.erase(page);
+      works_[page] = work;
+    }
+  }
+
+  void begin_at(std::uintptr_t base) { base_ = base; }
+  /// The memory's end is near.
+  void end() {
+    used_.clear();
+    works_.clear();
+  }
+  [[nodiscard]] Bytes mapped() const { return static_cast<Bytes>(mapped_.size()) * kPage; }
+  [[nodiscard]] Bytes in_use() const { return static_cast<Bytes>(used_.size()) * kPage; }
+  [[nodiscard]] bool has_memory_in_use() const {
+    return std::includes(mapped_.begin(), mapped_.end(), used_.begin(), used_.end());
+  }
+
+ private:
+  static constexpr Stream kAnotherStream = 99;  ///< which waits for nothing
+
+  [[nodiscard]] Bytes page_of(const std::byte* at) const {
+    return static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(at) - base_) / kPage;
+  }
+
+  ClockedDevice* clocked_;
+  std::uintptr_t base_ = 0;
+  std::set<Bytes> mapped_;
+  std::set<Bytes> used_;
+  std::map<Bytes, Work> works_;
+};
+
+class RandomMemory : public testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr Bytes kCapacity = 60 * kPage;
+  static constexpr Bytes kSlack = 5 * kPage;
+
+  RandomMemory() {
+    policy.slack_in_small_jobs = kSlack;
+    policy.most_extent = 6 * kPage;
+    EXPECT_EQ(memory.addresses(), 4 * kCapacity);
+    device.begin_at(memory.address_of(0));
+  }
+
+  void TearDown() override { device.end(); }
+
+  Bytes any(Bytes most) { return std::uniform_int_distribution<Bytes>(0, most)(random); }
+  Interval any_range() {
+    const Bytes first = any(4 * kCapacity / kPage - 10);
+    return pages(first, first + 1 + any(9));
+  }
+
+  void back() {
+    const Interval range = any_range();
+    const Bytes block = any(1) == 0 ? kPage : 4 * kPage;
+    if (any(9) == 0) device.fail_nth(DeviceCall::kMap, 1);
+    const bool lacks_memory = memory.missing(range) > 0;
+    if (!memory.back(range, {0, 4 * kCapacity}, block)) return;
+    ASSERT_EQ(memory.missing(range), 0);
+    const Bytes allowed = std::max(most_in_use, device.in_use() + range.length()) + kSlack;
+    if (lacks_memory && memory.mapped() > allowed) {
+      ASSERT_FALSE(has_idle_extent(range)) << memory.mapped() / kPage << " pages, not " << allowed / kPage;
+    }
+    if (!memory.take_if(range.lower, range.length(), AnyStream{})) return;
+    device.use(range);
+    blocks.push_back(range);
+    most_in_use = std::max(most_in_use, device.in_use());
+  }
+
+  [[nodiscard]] bool has_idle_extent(const Interval& keep) const {
+    bool found = false;
+    memory.visit_extents({0, 4 * kCapacity}, [&](const Interval& extent) {
+      found = !overlaps(extent, keep) && memory.free_space.is_idle(extent.lower, extent.length());
+      return !found;
+    });
+    return found;
+  }
+
+  void give() {
+    if (blocks.empty()) return;
+    std::swap(blocks[static_cast<std::size_t>(any(static_cast<Bytes>(blocks.size()) - 1))], blocks.back());
+    const Interval range = blocks.back();
+    blocks.pop_back();
+    const auto stream = static_cast<Stream>(any(2));
+    const StreamIndex index = order.index_of(stream);
+    device.leave(range, clocked.work(stream));
+    order.advance(++now);
+    memory.give(range.lower, range.length(), {index, now});
+    order.note_free(index, now);
+  }
+
+  void reclaim() {
+    if (any(3) == 0) device.fail_nth(DeviceCall::kSynchronize, 1);
+    if (any(3) == 0) device.fail_nth(DeviceCall::kUnmap, 1);
+    if (any(3) == 0) memory.spare(any_range());
+    const Interval keep = any_range();
+    const Bytes had = memory.missing(keep);
+    const Bytes before = memory.mapped();
+    const Bytes reclaimed = memory.reclaim(any(20) * kPage, keep);
+    ASSERT_EQ(reclaimed, before - memory.mapped());
+    ASSERT_EQ(memory.missing(keep), had);
+    device.heal();
+  }
+
+  void expect_as_in_the_model() {
+    ASSERT_EQ(memory.mapped(), device.mapped());
+    ASSERT_EQ(memory.mapped(), device.held());
+    ASSERT_EQ(memory.in_use(), device.in_use());
+    ASSERT_TRUE(device.has_memory_in_use());
+  }
+
+  ClockedDevice clocked{kCapacity};
+  Model device{clocked};
+  Policy policy = without_slack();
+  StreamOrder order{device, 3};
+  Memory memory{device, order, policy};
+  std::mt19937 random{GetParam()};
+  std::vector<Interval> blocks;
+  Bytes most_in_use = 0;
+  Tick now = 0;
+};
+
+TEST_P(RandomMemory, IsAsInTheModel) {
+  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+    const Bytes what = any(9);
+    if (what < 5) {
+      back();
+    } else if (what < 8) {
+      give();
+    } else if (what == 8) {
+      reclaim();
+    } else {
+      clocked.finish(static_cast<Stream>(any(2)));
+    }
+    expect_as_in_the_model();
+  }
+  EXPECT_GT(memory.statistics().unmaps, 100);
+  EXPECT_GT(most_in_use, kCapacity / 2);
+}
+INSTANTIATE_TEST_SUITE_P(Memory, RandomMemory, testing::Range(0U, 6U));
+
+}  // namespace
+}  // namespace stweaver

@@ -1,0 +1,333 @@
+#include "runtime/placer.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+
+namespace stweaver {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+
+class PlacerTest : public testing::Test {
+ protected:
+  /// As an allocator uses it: idle memory first, then more.
+  std::optional<Bytes> take(Bytes size, StreamIndex who) {
+    std::optional<Bytes> place = placer.find(size, who);
+    if (!place) place = placer.extend(size, who);
+    if (place) memory.take(*place, size);
+    return place;
+  }
+  Bytes take(Bytes size) { return take(size, stream).value_or(-1); }
+  void give(Bytes offset, Bytes size) { memory.give(offset, size, {stream, ++now}); }
+  [[nodiscard]] bool is_in(Region region, Bytes offset) { return memory.region(region).contains(offset); }
+
+  HostDevice host{16 * kGiB};
+  FailingDevice device{host};
+  Policy policy;
+  StreamOrder order{device};
+  Memory memory{device, order, policy};
+  Placer placer{memory, order, policy};
+  StreamIndex stream = order.index_of(0);
+  StreamIndex other = order.index_of(7);
+  Tick now = 0;
+};
+
+TEST_F(PlacerTest, EachClassOfSizesHasARegionOfItsOwn) {
+  for (const Bytes size : {Bytes{512}, policy.small}) EXPECT_TRUE(is_in(Region::kSmall, take(size)));
+  for (const Bytes size : {policy.small + 512, policy.large - 512})
+    EXPECT_TRUE(is_in(Region::kMedium, take(size)));
+  for (const Bytes size : {policy.large, 5 * policy.large + 512})
+    EXPECT_TRUE(is_in(Region::kLarge, take(size)));
+}
+
+TEST_F(PlacerTest, SmallAndMediumRequestsTakeTheLowestGapThatIsLargeEnough) {
+  for (const Bytes unit : {Bytes{512}, kMiB}) {
+    const Bytes small = take(2 * unit);
+    take(4 * unit);
+    const Bytes first = take(8 * unit);
+    take(4 * unit);
+    const Bytes closest = take(5 * unit);
+    take(4 * unit);
+    give(small, 2 * unit);
+    give(first, 8 * unit);
+    give(closest, 5 * unit);
+    EXPECT_EQ(take(5 * unit), first);
+    EXPECT_EQ(take(5 * unit), closest);
+  }
+}
+
+TEST_F(PlacerTest, LargeRequestsTakeTheGapInWhichTheyStrandLeast) {
+  const Bytes loose = take(100 * kMiB);
+  take(40 * kMiB);
+  const Bytes close = take(52 * kMiB);
+  take(40 * kMiB);
+  const Bytes exact = take(50 * kMiB);
+  take(40 * kMiB);
+  give(loose, 100 * kMiB);
+  give(close, 52 * kMiB);
+  give(exact, 50 * kMiB);
+  EXPECT_EQ(take(50 * kMiB), exact);
+  EXPECT_EQ(take(50 * kMiB), close) << "strands a page";
+  EXPECT_EQ(placer.find(50 * kMiB, stream), std::nullopt) << "would strand more than that";
+  const Bytes mapped = memory.mapped();
+  const Bytes elsewhere = take(50 * kMiB);
+  EXPECT_GE(elsewhere, exact) << "so that the idle extent stays whole";
+  EXPECT_LE(memory.mapped(), mapped + policy.slack_in_small_jobs + 50 * kMiB);
+}
+
+TEST_F(PlacerTest, LargeRequestsTakeTheEndOfAGapWhereThatStrandsLess) {
+  const Bytes first = take(40 * kMiB);
+  const Bytes second = take(60 * kMiB);
+  give(first, 40 * kMiB);
+  give(second, 60 * kMiB);
+  ASSERT_EQ(memory.free_space.gaps(), 1U);
+  EXPECT_EQ(take(60 * kMiB), second);
+  EXPECT_EQ(take(40 * kMiB), first);
+}
+
+TEST_F(PlacerTest, LargeRequestsGoIntoWhatIsLeftOfPinnedExtents) {
+  const Bytes block = take(100 * kMiB);
+  give(block, 100 * kMiB);
+  memory.take(block, 512);
+  EXPECT_EQ(placer.find(40 * kMiB, stream), block + 512) << "nothing more can be stranded there";
+}
+
+TEST_F(PlacerTest, LargeRequestsMapNoMoreThanTheyNeed) {
+  const Bytes first = take(33 * kMiB);
+  EXPECT_EQ(memory.mapped(), 34 * kMiB);
+  EXPECT_EQ(take(33 * kMiB), first + 33 * kMiB) << "the rest of the page and more behind it";
+  EXPECT_EQ(memory.mapped(), 66 * kMiB);
+}
+
+TEST_F(PlacerTest, SmallerRequestsMapWholeBlocks) {
+  for (int i = 0; i < 15; ++i) take(kMiB);
+  EXPECT_EQ(memory.mapped(), policy.block);
+  EXPECT_EQ(device.calls(DeviceCall::kMap), 1);
+}
+
+TEST_F(PlacerTest, TakesNothingThatNeedsAWaitForAnotherStream) {
+  policy.block = kPage;  // so that nothing new is idle
+  for (const Bytes size : {8 * kMiB, 64 * kMiB}) {
+    const Bytes block = take(size);
+    give(block, size);
+    EXPECT_EQ(placer.find(size, other), std::nullopt);
+    EXPECT_NE(placer.find_window(size, other)->lower, block);
+    EXPECT_EQ(placer.find(size, stream), block);
+    ASSERT_TRUE(order.order(other, {stream, now}, now));
+    EXPECT_EQ(placer.find(size, other), block);
+  }
+}
+
+TEST_F(PlacerTest, FindsNothingWhereTheDeviceHasNoMemory) {
+  device.fail_every(DeviceCall::kMap);
+  for (const Bytes size : {kMiB, 8 * kMiB, 64 * kMiB}) EXPECT_EQ(placer.extend(size, stream), std::nullopt);
+  EXPECT_EQ(memory.mapped(), 0);
+}
+
+TEST_F(PlacerTest, FindsNothingWithoutAddresses) {
+  device.fail_every(DeviceCall::kReserve);
+  EXPECT_EQ(placer.find(512, stream), std::nullopt);
+  EXPECT_EQ(placer.extend(512, stream), std::nullopt);
+  EXPECT_EQ(placer.find_window(64 * kMiB, stream), std::nullopt);
+}
+
+TEST_F(PlacerTest, FindsNoWindowForMoreThanARegionHas) {
+  EXPECT_EQ(placer.find_window(25 * kGiB, stream), std::nullopt);
+  EXPECT_EQ(placer.extend(25 * kGiB, stream), std::nullopt);
+  EXPECT_EQ(memory.mapped(), 0);
+}
+
+// ---- windows ----
+
+/// Pages of the medium region: 16 of them, in the addresses of a device of 32 pages.
+class WindowTest : public testing::Test {
+ protected:
+  /// Memory behind pages [first, last) in extents of a page, idle or in use.
+  void map(Bytes first, Bytes last, bool idle, LastUse used = {}) {
+    for (Bytes page = first; page < last; ++page) {
+      const Bytes begin = base + page * kPage;
+      ASSERT_TRUE(memory.back({begin, begin + kPage}, {}, kPage));
+      memory.take(begin, kPage);
+      if (idle) memory.give(begin, kPage, used);
+    }
+  }
+
+  /// Where the window for so many pages begins, in pages.
+  Bytes find(Bytes pages) {
+    const std::optional<Interval> window = placer.find_window(pages * kPage, stream);
+    if (!window) return -1;
+    missing = memory.missing(*window) / kPage;
+    return (window->lower - base) / kPage;
+  }
+
+  WindowTest() { policy.slack_in_small_jobs = kGiB; }
+
+  HostDevice device{32 * kPage};
+  Policy policy;
+  StreamOrder order{device};
+  Memory memory{device, order, policy};
+  Placer placer{memory, order, policy};
+  StreamIndex stream = order.index_of(0);
+  Bytes base = memory.region(Region::kMedium).lower;
+  Bytes missing = 0;
+};
+
+TEST_F(WindowTest, LiesLowestWhereNothingIsMapped) {
+  ASSERT_EQ(memory.region(Region::kMedium).length(), 16 * kPage);
+  EXPECT_EQ(find(5), 0);
+  EXPECT_EQ(missing, 5);
+}
+
+TEST_F(WindowTest, LacksAsLittleAsItCan) {
+  map(0, 2, true);
+  map(2, 5, false);
+  map(5, 7, true);
+  map(7, 8, false);
+  map(11, 14, true);
+  EXPECT_EQ(find(5), 11) << "the largest gap, and addresses above";
+  EXPECT_EQ(missing, 2);
+}
+
+TEST_F(WindowTest, GrowsDownwardsWhereABlockLiesAbove) {
+  map(0, 4, false);
+  map(8, 11, true);
+  map(11, 13, false);
+  EXPECT_EQ(find(5), 6);
+  EXPECT_EQ(missing, 2);
+}
+
+TEST_F(WindowTest, JoinsGapsAcrossAddressesWithoutMemory) {
+  map(0, 3, true);
+  map(4, 7, true);
+  EXPECT_EQ(find(7), 0);
+  EXPECT_EQ(missing, 1);
+}
+
+TEST_F(WindowTest, TakesTheLowestOfEquals) {
+  map(0, 1, false);
+  map(3, 4, false);
+  map(6, 7, false);
+  EXPECT_EQ(find(2), 1);
+}
+
+TEST_F(WindowTest, LeavesOutMemoryThatNeedsAWait) {
+  map(0, 10, true, {order.index_of(9), 5});
+  EXPECT_EQ(find(4), 10);
+  EXPECT_EQ(missing, 4);
+}
+
+TEST_F(WindowTest, UsesMemoryThatNeedsNone) {
+  const StreamIndex other = order.index_of(9);
+  map(0, 6, true, {other, 5});
+  ASSERT_TRUE(order.order(stream, {other, 5}, 6));
+  EXPECT_EQ(find(6), 0);
+  EXPECT_EQ(missing, 0);
+}
+
+TEST_F(WindowTest, GoesToTheLargeRegionWhenItsOwnIsFull) {
+  map(7, 8, false);
+  const std::optional<Interval> fits = placer.find_window(8 * kPage, stream);
+  ASSERT_TRUE(fits);
+  EXPECT_EQ(fits->lower, base + 8 * kPage);
+  const std::optional<Interval> elsewhere = placer.find_window(9 * kPage, stream);
+  ASSERT_TRUE(elsewhere);
+  EXPECT_EQ(elsewhere->lower, memory.region(Region::kLarge).lower);
+  const std::optional<Bytes> place = placer.extend(9 * kPage, stream);
+  ASSERT_EQ(place, elsewhere->lower);
+  EXPECT_EQ(memory.missing(*elsewhere), 0);
+}
+
+TEST_F(WindowTest, IsNowhereWhereNoAddressesAreLeft) {
+  map(7, 8, false);
+  const Bytes large = memory.region(Region::kLarge).lower - base;
+  for (Bytes page = 8; page < 48; page += 8) map(large / kPage + page, large / kPage + page + 1, false);
+  EXPECT_EQ(find(9), -1);
+  EXPECT_EQ(placer.extend(9 * kPage, stream), std::nullopt);
+  EXPECT_NE(find(8), -1);
+}
+
+TEST_F(WindowTest, LacksNoMoreThanAnyOtherWindow) {
+  std::mt19937 random(1);
+  const auto any = [&](Bytes most) { return std::uniform_int_distribution<Bytes>(0, most)(random); };
+  for (int round = 0; round < 300; ++round) {
+    HostDevice fresh(32 * kPage);
+    StreamOrder fresh_order(fresh);
+    Memory held(fresh, fresh_order, policy);
+    Placer fresh_placer(held, fresh_order, policy);
+    const StreamIndex taker = fresh_order.index_of(0);
+    const StreamIndex giver = fresh_order.index_of(1);
+    const Interval region = held.region(Region::kMedium);
+    std::vector<int> pages;  // 0: without memory, 1: idle, 2: not to be used
+    for (Bytes at = region.lower; at < region.upper; at += kPage) {
+      const Bytes what = any(5);
+      pages.push_back(what < 3 ? 0 : what < 5 ? 1 : 2);
+      if (pages.back() == 0) continue;
+      ASSERT_TRUE(held.back({at, at + kPage}, {}, kPage));
+      held.take(at, kPage);
+      if (pages.back() == 1) held.give(at, kPage, {taker, 1});
+      if (pages.back() == 2 && any(1) == 0) held.give(at, kPage, {giver, 1});
+    }
+    const Bytes size = 1 + any(6);
+    Bytes least = std::numeric_limits<Bytes>::max();
+    for (std::size_t first = 0; first + static_cast<std::size_t>(size) <= pages.size(); ++first) {
+      const auto begin = pages.begin() + static_cast<std::ptrdiff_t>(first);
+      if (std::count(begin, begin + size, 2) == 0)
+        least = std::min(least, std::count(begin, begin + size, 0));
+    }
+    const std::optional<Interval> window = fresh_placer.find_window(size * kPage, taker);
+    ASSERT_TRUE(window) << "the large region is free";
+    ASSERT_EQ(region.contains(window->lower), least < std::numeric_limits<Bytes>::max());
+    if (!region.contains(window->lower)) continue;
+    ASSERT_EQ(held.missing(*window), least * kPage);
+    for (Bytes at = window->lower; at < window->upper; at += kPage)
+      ASSERT_NE(pages[static_cast<std::size_t>((at - region.lower) / kPage)], 2);
+  }
+}
+
+// ---- windows of large requests ----
+
+TEST_F(PlacerTest, WindowsOfLargeRequestsTearNoIdleExtent) {
+  const Bytes first = take(40 * kMiB);
+  const Bytes second = take(64 * kMiB);
+  take(40 * kMiB);
+  give(first, 40 * kMiB);
+  give(second, 64 * kMiB);
+  const std::optional<Interval> window = placer.find_window(80 * kMiB, stream);
+  ASSERT_TRUE(window);
+  EXPECT_EQ(memory.stranded(*window), 0);
+  EXPECT_GT(window->lower, second);
+}
+
+TEST_F(PlacerTest, WindowsOfLargeRequestsGrowAWholeExtent) {
+  take(40 * kMiB);
+  const Bytes idle = take(64 * kMiB);
+  give(idle, 64 * kMiB);
+  EXPECT_EQ(take(68 * kMiB), idle);
+  EXPECT_EQ(memory.mapped(), 108 * kMiB);
+  EXPECT_EQ(device.calls(DeviceCall::kUnmap), 0);
+}
+
+TEST_F(PlacerTest, AWindowMayBeAWholeExtentAmongOthers) {
+  const Bytes first = take(40 * kMiB);
+  const Bytes second = take(50 * kMiB);
+  const Bytes third = take(40 * kMiB);
+  for (const auto& [offset, size] : {std::pair(first, 40), std::pair(second, 50), std::pair(third, 40)})
+    give(offset, size * kMiB);
+  EXPECT_EQ(take(50 * kMiB), second);
+  EXPECT_EQ(memory.mapped(), 130 * kMiB);
+}
+
+TEST_F(PlacerTest, MapsALargeJobInAFewThousandCalls) {
+  for (Bytes held = 0; held < 7 * kGiB; held += 24 * kMiB) ASSERT_NE(take(24 * kMiB), -1);
+  EXPECT_LT(device.calls(DeviceCall::kMap), 1000);
+}
+
+}  // namespace
+}  // namespace stweaver
