@@ -1,6 +1,6 @@
-#include "runtime/plan_fit.h"
-
 #include <gtest/gtest.h>
+
+#include "runtime/runtime.h"
 
 namespace stweaver {
 namespace {
