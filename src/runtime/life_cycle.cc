@@ -83,7 +83,7 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
       stage_ = Stage::kWaiting;  // what is allocated before the steps repeat is not in that plan
       saved_ = std::move(plan);
     } else {
-      follow(plan);
+      return follow(plan);
     }
     return true;
   } catch (const Error& error) {
@@ -115,7 +115,7 @@ void LifeCycle::begin_step() {
       if (steps_ >= kFirstAdoption && is_ready(planner_)) take_plan();
       return;
     case Stage::kWaiting:
-      if (steps_ >= kFirstAdoption) follow(std::exchange(saved_, nullptr));
+      if (steps_ >= kFirstAdoption && !follow(std::exchange(saved_, nullptr))) start_recording();
       return;
     case Stage::kFollowing:
       return watch();
@@ -179,11 +179,15 @@ void LifeCycle::take_plan() {
     return rest(policy_.most_patience, error.what());
   }
   if (plan->plan().slots.empty()) return record_longer();
+  // The recording went on while the planner was at work.
+  const bool is_fixed = plan->plan().shape == StepShape::kFixed;
+  if (is_fixed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
+    return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan());
-  if (objection.empty()) return follow(plan);
-  allocator_.drop_plan();  // nor does the one before fit any more
-  rest(policy_.most_patience, objection);
+  if (objection.empty() && follow(plan)) return;
+  if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more
+  rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);
 }
 
 /// What was recorded does not show what repeats: perhaps it was too little.
@@ -197,11 +201,13 @@ void LifeCycle::record_longer() {
   stage_ = Stage::kRecording;
 }
 
-void LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan) {
+/// Whether the device has the addresses for it.
+bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan) {
   const Plan& what = plan->plan();
   if (!allocator_.adopt(plan)) {
-    return rest(policy_.most_patience,
-                text("the device has no addresses for its arena of ", in_gib(what.arena)));
+    why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
+    log(text("not following the plan: ", why_no_plan_));
+    return false;
   }
   const auto planned =
       std::ranges::count_if(what.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
@@ -210,6 +216,7 @@ void LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan) {
   why_no_plan_.clear();
   fit_.start();
   stage_ = Stage::kFollowing;
+  return true;
 }
 
 /// No plan for now; another one that is followed goes on.

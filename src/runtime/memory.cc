@@ -117,6 +117,7 @@ Interval Memory::with_blocks(const Interval& pages, const Interval& within, Byte
   return pages;
 }
 
+/// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
 bool Memory::make_room(const Interval& range) {
   const Interval pages = whole_pages(range);
   const Bytes lacking = missing(pages);

@@ -65,8 +65,6 @@ class Memory {
 
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
-  /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
-  bool make_room(const Interval& range);
 
   /// Unmaps idle extents, those outside of `keep` that no work uses any more first, until that is `enough`
   /// bytes; waits for the device only if there are no others. The bytes unmapped.
@@ -140,6 +138,7 @@ class Memory {
   bool take_addresses();
   [[nodiscard]] std::size_t first_above(Bytes offset) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
+  bool make_room(const Interval& range);
   void note_use() {
     if (in_use() > most_in_use_) most_in_use_ = in_use();
   }

@@ -3,11 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
+#include "runtime/plan_index.h"
 #include "runtime/policy.h"
 #include "runtime/statistics.h"
 
 namespace stweaver {
+
+/// Whether the plan, of steps alone, foretells the last whole step between two marks of a recording: which
+/// requests come and how long they live. True where there is no such step.
+bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Trace& recording,
+                         const Policy& policy);
 
 enum class Verdict : std::uint8_t {
   kFollow,    ///< the plan fits, or the step was an odd one (an evaluation, a checkpoint)

@@ -126,11 +126,11 @@ bool RuntimeAllocator::take_planned(const Interval& place, const AllocParams& as
   const auto take_it = [&] { return memory_.take_if(place.lower, place.length(), in_order); };
   if (take_it()) return true;
   if (!pending_.empty() && pending_.release_overlapping(place, asked.handle, now_) && take_it()) return true;
-  return back_planned(place, asked) && take_it();
+  return back_planned(place) && take_it();
 }
 
 /// Puts memory behind a planned place where no block is. Whether some was missing.
-bool RuntimeAllocator::back_planned(const Interval& place, const AllocParams& asked) {
+bool RuntimeAllocator::back_planned(const Interval& place) {
   const Bytes missing = memory_.missing(place);
   if (missing == 0 || now_ < refused_until_) return false;
   Bytes idle = 0;
@@ -139,8 +139,6 @@ bool RuntimeAllocator::back_planned(const Interval& place, const AllocParams& as
     return true;
   });
   if (idle + missing != place.length()) return false;
-  // Rather in a gap elsewhere than beyond the budget.
-  if (!memory_.make_room(place) && placer_.find(asked.rounded, asked.stream)) return false;
   const bool has_memory = memory_.back(place, plan_range(), policy_.plan_block);
   if (!has_memory) {
     refused_until_ = now_ + policy_.refused_calls;

