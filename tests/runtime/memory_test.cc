@@ -225,16 +225,10 @@ TEST_F(MemoryTest, WhatWasMovedBuysSlackWithinItsBounds) {
   EXPECT_FALSE(memory.exceeds_budget(5 * kPage));
 }
 
-TEST_F(MemoryTest, MakesRoomAsFarAsThereIsAny) {
+TEST_F(MemoryTest, MakesRoomInWholeExtents) {
   leave({pages(0, 4)});
-  EXPECT_TRUE(memory.make_room(pages(10, 13)));
-  EXPECT_EQ(held(), 0) << "in whole extents";
-  use(pages(0, 1));
-  leave({pages(1, 4)});
-  use(pages(1, 2));  // pins two pages beside it
-  EXPECT_FALSE(memory.make_room(pages(10, 13)));
-  EXPECT_TRUE(memory.make_room(pages(2, 4))) << "nothing is missing";
-  EXPECT_EQ(held(), 4 * kPage);
+  ASSERT_TRUE(back(pages(10, 13)));
+  EXPECT_THAT(extents(), ElementsAre(pages(10, 13)));
 }
 
 TEST_F(MemoryTest, TakesNothingFromTheRangeThatItMakesRoomFor) {
