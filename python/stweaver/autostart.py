@@ -110,7 +110,7 @@ def _summary(device: DeviceStats, files: Files) -> str:
         f"device {device.device}: {peaks.requested / GIB:.2f} GiB asked for, "
         f"{peaks.reserved / GIB:.2f} GiB reserved ({100 * peaks.efficiency:.1f} %; "
         f"last step {100 * last.efficiency:.1f} %); "
-        f"{device.served.hits} hits, {device.served.misses} misses; {_fate(device, files)}"
+        f"{device.served.hits} requests planned, {device.served.misses} unplanned; {_fate(device, files)}"
     )
 
 
@@ -120,9 +120,13 @@ def _fate(device: DeviceStats, files: Files) -> str:
     if "plan" in files.options and path.is_file():
         if device.served.share >= GOOD_SHARE:
             return f"followed {path.name}"
+        if device.why_no_plan.startswith("steps differ"):
+            return f"no plan: {device.why_no_plan}"
         path.unlink()
-        return f"{path.name} did not fit, the next run makes another"
-    made = "followed a plan made on the way" if device.plans > 0 else "made no plan"
+        why = device.why_no_plan or "it did not fit"
+        return f"did not follow {path.name}: {why}; the next run makes another"
+    why = f": {device.why_no_plan}" if device.why_no_plan else ""
+    made = "followed a plan made on the way" if device.plans > 0 else f"followed no plan{why}"
     return made + (f", saved {path.name} for the next run" if path.is_file() else "")
 
 

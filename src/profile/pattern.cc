@@ -357,7 +357,7 @@ bool steps_differ(const Trace& trace, const Pattern& pattern) {
     for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
     for (const Position& position : pattern.positions) differ += known.contains(position.size) ? 0 : 1;
   }
-  return static_cast<double>(differ) > kDiffer * static_cast<double>(pattern.positions.size());
+  return differ > 1 && static_cast<double>(differ) > kDiffer * static_cast<double>(pattern.positions.size());
 }
 
 }  // namespace stweaver

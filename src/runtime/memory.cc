@@ -182,7 +182,7 @@ void Memory::find_idle_extents(const Interval& keep) {
   idle_.clear();
   for (std::size_t i = 0; i < extents_.size(); ++i) {
     const Interval& extent = extents_[i];
-    if (overlaps(extent, keep)) continue;
+    if (!keep.empty() && overlaps(extent, keep)) continue;
     Bytes found = 0;
     bool is_over = true;
     (void)free_space.visit(extent.lower, extent.length(), [&](const Gap& gap) {

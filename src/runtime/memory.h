@@ -18,8 +18,8 @@ namespace stweaver {
 
 /// What the device did for an arena.
 struct MappingStatistics {
-  std::int64_t maps = 0;         ///< calls that put memory behind addresses
-  std::int64_t unmaps = 0;       ///< calls that took it away
+  std::int64_t maps = 0;         ///< calls to put memory behind addresses
+  std::int64_t unmaps = 0;       ///< calls to take it away
   std::int64_t idle_waits = 0;   ///< for the device to be idle, before memory was taken away
   std::int64_t nanoseconds = 0;  ///< that all of them took
 };

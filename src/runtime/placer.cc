@@ -140,7 +140,8 @@ std::optional<Bytes> Placer::extend(Bytes size, StreamIndex stream) {
   const std::optional<Interval> window = find_window(size, stream);
   if (!window) return std::nullopt;
   const Region own = region_of(size);
-  const Bytes block = own == Region::kLarge ? memory_->page_size() : policy_->block;
+  const bool is_in_own = overlaps(*window, memory_->region(own));
+  const Bytes block = own == Region::kLarge || !is_in_own ? memory_->page_size() : policy_->block;
   if (!memory_->back(*window, memory_->region(own), block)) return std::nullopt;
   return window->lower;
 }

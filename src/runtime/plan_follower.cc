@@ -4,8 +4,9 @@
 
 namespace stweaver {
 
-/// How long a slot's request lives, in requests; 0 behind the last slot.
-Time PlanFollower::life_of(std::uint32_t number) const {
+/// How long a slot's request lives, in requests; 0 where there is no step.
+Time PlanFollower::life_of(std::size_t number) const {
+  if (number >= plan().slots.size()) number = plan().prologue;  // the step begins again
   if (number >= plan().slots.size()) return 0;
   const Time death = plan().slots[number].death;
   return death == kForever ? kForever : death - static_cast<Time>(number);
@@ -17,7 +18,8 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (!match || match->guess) {
     // A guess tells at least how long such a request lives. One that the plan does not know may be the next
     // slot's after all, of another size.
-    const Time life = match ? life_of(match->slot) : std::max(policy_->unknown_life, life_of(slot_ + 1));
+    const Time life =
+        match ? life_of(match->slot) : std::max(policy_->unknown_life, life_of(std::size_t{slot_} + 1));
     const bool too_large = asked.rounded > plan().arena;
     return {.why = too_large ? Unplanned::kTooLarge : Unplanned::kUnknown, .life = life};
   }

@@ -64,7 +64,7 @@ class PlanFollower {
   const std::vector<Interval>& used_within(Time life);
 
  private:
-  [[nodiscard]] Time life_of(std::uint32_t number) const;
+  [[nodiscard]] Time life_of(std::size_t number) const;
 
   Matcher matcher_;
   const Policy* policy_;

@@ -44,7 +44,7 @@ void PlannedUse::between(std::size_t slot, Time death, std::vector<Interval>& ra
   const std::size_t end = plan_->slots.size();
   const std::size_t step = end - plan_->prologue;
   // A whole step holds all that will ever be used again.
-  const Time until = std::min<Time>(death, static_cast<Time>(slot + 1 + step));
+  const Time until = std::min<Time>(death, static_cast<Time>(std::max(slot + 1, plan_->prologue) + step));
   const auto last = static_cast<std::size_t>(std::max<Time>(until, static_cast<Time>(slot) + 1));
   add_nodes(slot + 1, std::min(last, end), ranges);
   if (last > end) add_nodes(plan_->prologue, plan_->prologue + std::min(last - end, step), ranges);

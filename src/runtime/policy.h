@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/base.h"
+#include "trace/model.h"
 
 namespace stweaver {
 
@@ -18,14 +19,14 @@ struct Policy {
   Bytes least_slack = 512;
   Bytes most_slack = 160;
   /// Nor is it less than this: a block of extents in a small job.
-  Bytes slack_in_small_jobs = 16 * kMiB;
+  Bytes slack_in_small_jobs = 8 * kMiB;
   /// What is reclaimed at one time at least, as a share of the most in use: each time costs a look at all
   /// extents.
   Bytes reclaim_share = 512;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
   /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
-  Bytes block = 16 * kMiB;
+  Bytes block = 8 * kMiB;
   /// Memory for planned requests likewise: all of a plan's range is going to be used.
   Bytes plan_block = 32 * kMiB;
 
@@ -33,7 +34,7 @@ struct Policy {
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
   Bytes small = kMiB;
   /// Requests from this on have extents of their own.
-  Bytes large = 32 * kMiB;
+  Bytes large = 16 * kMiB;
   /// After the device refused memory, so many calls go upstream at once.
   std::uint64_t refused_calls = 1000;
 

@@ -81,21 +81,32 @@ void Session::begin_life(Place& place) {
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
   place.saved = 0;
+  place.to_save = nullptr;
 }
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
+/// It is saved once the plan is followed, or where steps differ, so that the next run need not find that out.
 Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
   if (step.slots.empty()) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
-  if (std::exchange(place.begins, false) && begins_with_the_job(trace)) {
-    save(place, [trace] { return plan_job(trace); });
+  const bool is_fixed = step.shape == StepShape::kFixed;
+  if (place.begins && begins_with_the_job(trace)) {
+    place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
-  } else if (place.saved == slots) {
-    save(place, [step] { return step; });
+  } else if (place.saved == slots && is_fixed) {
+    place.to_save = [step] { return step; };
   }
+  if (!is_fixed && place.to_save) save(place, std::exchange(place.to_save, nullptr));
   return step;
+}
+
+void Session::save_if_followed(Place& place) {
+  // The planner, which writes to_save, is done by then.
+  if (!place.life || place.life->stage() != Stage::kFollowing || !place.to_save) return;
+  save(place, std::exchange(place.to_save, nullptr));
+  place.begins = false;  // later recordings do not
 }
 
 /// In another thread.
@@ -116,9 +127,10 @@ void Session::begin_step() {
   if (captures()) return;
   release_deferred();
   const std::scoped_lock lock(life_mutex_);
-  for_each_place([](Place& place) {
+  for_each_place([this](Place& place) {
     if (place.life) {
       place.life->begin_step();
+      save_if_followed(place);
     } else {
       place.allocator.begin_step();
     }
@@ -130,8 +142,9 @@ void Session::count_request() {
   if (!finds_steps_ || ++requests_ % kPoll != 0 || captures()) return;
   const std::unique_lock lock(life_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for_each_place([](Place& place) {
+  for_each_place([this](Place& place) {
     if (place.life) place.life->poll();
+    save_if_followed(place);
   });
 }
 

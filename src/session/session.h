@@ -79,7 +79,8 @@ class Session {
   [[nodiscard]] RuntimeAllocator* allocator(int device) const;
   /// The allocator that gave `memory` out, or whose arena it lies in; nullptr when none did.
   [[nodiscard]] RuntimeAllocator* owner(const void* memory) const;
-  /// The stage of a device's life cycle: "recording", "planning", "waiting", "following", "resting", or "off".
+  /// The stage of a device's life cycle: "recording", "planning", "waiting", "following", "resting", or
+  /// "off".
   [[nodiscard]] std::string stage(int device) const;
   /// Why the device's job follows no plan: LifeCycle::why_no_plan().
   [[nodiscard]] std::string why_no_plan(int device) const;
@@ -97,9 +98,10 @@ class Session {
     std::unique_ptr<Device> device;
     std::unique_ptr<Upstream> upstream;
     RuntimeAllocator allocator;
-    bool begins = false;      ///< the first recording has seen the job from its first request on
-    std::size_t saved = 0;    ///< slots of the step in the plan that was saved for the next run
-    std::future<void> saver;  ///< at work on the plan for the next run
+    bool begins = false;            ///< the first recording has seen the job from its first request on
+    std::size_t saved = 0;          ///< slots of the step in the plan that was saved for the next run
+    std::function<Plan()> to_save;  ///< makes the plan for the next run, once it has proved itself
+    std::future<void> saver;        ///< at work on it
     std::unique_ptr<LifeCycle> life;
   };
 
@@ -107,6 +109,7 @@ class Session {
   Place& make_place(int device);
   void begin_life(Place& place);
   Plan plan_and_save(Place& place, const Trace& trace);
+  void save_if_followed(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void count_request();
   [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }

@@ -254,7 +254,7 @@ TEST_P(Conformance, GivesBackWhatNobodyUses) {
   for (int i = 0; i < 50; ++i) allocate(requests.size(), requests.stream());
   free_all();
   allocator_->empty_cache();
-  EXPECT_EQ(allocator_->reserved(), GetParam().keeps);
+  EXPECT_LE(allocator_->reserved(), GetParam().keeps);
   check_reserved();
 }
 

@@ -224,12 +224,13 @@ def peaks(requested: int, reserved: int) -> dict[str, int]:
 
 
 def device(number: int, follows: int) -> dict[str, object]:
-    step = {"served": served(2, 0), "peaks": peaks(60, 75)}
-    counts = "requested reserved arena fallback_reserved planned reused free_form fallback blocks steps "
-    counts += "plans waits reclaims ooms"
+    step = {"served": served(2, 0), "peaks": peaks(60, 75), "driver_calls": 3, "nanoseconds": 40}
+    counts = "requested reserved arena fallback_reserved planned reused unplanned fallback blocks steps "
+    counts += "plans waits reclaims ooms idle waiting refusals nanoseconds"
     return {
         "device": number,
-        "stage": "watching",
+        "stage": "following",
+        "why_no_plan": "",
         "follows_plan": follows,
         "served": served(3, 1),
         "peaks": peaks(80, 100),
@@ -252,12 +253,12 @@ def test_statistics_are_summed_over_devices() -> None:
 
 
 def test_a_report_tells_where_memory_in_use_comes_from() -> None:
-    sizes = {"planned": 4, "reused": 3, "free_form": 2, "fallback": 1}
+    sizes = {"planned": 4, "reused": 3, "unplanned": 2, "fallback": 1}
     one = device(0, 1) | {name: size << 30 for name, size in sizes.items()}
     stats = statistics.parse({"devices": [one]})
-    assert stats.devices[0].free_form == 2 << 30
+    assert stats.devices[0].unplanned == 2 << 30
     assert str(stats).splitlines()[2].split(": ")[1] == (
-        "4.00 GiB planned, 3.00 GiB reused, 2.00 GiB free form, 1.00 GiB from PyTorch's own allocator"
+        "4.00 GiB planned, 3.00 GiB reused, 2.00 GiB unplanned, 1.00 GiB from PyTorch's own allocator"
     )
 
 

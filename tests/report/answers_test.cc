@@ -182,7 +182,7 @@ TEST(PlanText, SaysPeakBoundAndWinner) {
   EXPECT_THAT(
       plan_text(some_plan()),
       AllOf(HasSubstr(
-                "b: 7 requests, 2 of them left to the fallback, planned in 0.25 s on 2 threads by `sweep`"),
+                "b: 7 requests, 2 of them unplanned, planned in 0.25 s on 2 threads by `sweep`"),
             HasSubstr("peak 3.00 GiB (3221225472 bytes), lower bound 2.00 GiB, ratio 1.500000"),
             HasSubstr("after 12 requests at least")));
 }
@@ -306,7 +306,7 @@ TEST(ReplayText, SaysWhatBecameOfTheJob) {
               AllOf(HasSubstr("my job: "), HasSubstr("in 5 steps served by `stweaver` on host in 2.00 s"),
                     HasSubstr("100 ns per allocation or free"), HasSubstr("efficiency 99.99 %"),
                     HasSubstr("1 plan, planned in 0.50 s"),
-                    HasSubstr("90 at their planned place, 9 elsewhere in the plan's range, 1 outside of it"),
+                    HasSubstr("90 at their planned place, 9 elsewhere in the plan's range, 1 unplanned"),
                     HasSubstr(": 1 too large\n"), HasSubstr("no two living blocks shared a byte"),
                     Not(HasSubstr("out of memory")), Not(HasSubstr("before the first plan"))));
 }

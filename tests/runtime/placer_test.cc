@@ -107,7 +107,7 @@ TEST_F(PlacerTest, LargeRequestsMapNoMoreThanTheyNeed) {
 }
 
 TEST_F(PlacerTest, SmallerRequestsMapWholeBlocks) {
-  for (int i = 0; i < 15; ++i) take(kMiB);
+  for (int i = 0; i < 7; ++i) take(kMiB);
   EXPECT_EQ(memory.mapped(), policy.block);
   EXPECT_EQ(device.calls(DeviceCall::kMap), 1);
 }
@@ -232,6 +232,7 @@ TEST_F(WindowTest, UsesMemoryThatNeedsNone) {
 }
 
 TEST_F(WindowTest, GoesToTheLargeRegionWhenItsOwnIsFull) {
+  policy.large = 64 * kMiB;
   map(7, 8, false);
   const std::optional<Interval> fits = placer.find_window(8 * kPage, stream);
   ASSERT_TRUE(fits);

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "runtime/plan_fit.h"
 
-#include "runtime/runtime.h"
+#include <gtest/gtest.h>
 
 namespace stweaver {
 namespace {

@@ -118,7 +118,7 @@ TEST(RuntimeAllocator, AWrongPlanHoldsNoMoreThanNoPlan) {
     }
     reserved.at(with_plan ? 1 : 0) = watched.allocator.statistics().peaks.reserved;
   }
-  EXPECT_LE(reserved[1], reserved[0] + Policy().slack_in_small_jobs);
+  EXPECT_LE(reserved[1], reserved[0] + 16 * kMiB);
 }
 
 TEST(RuntimeAllocator, ReplacesAPlanWithoutRaisingThePeak) {

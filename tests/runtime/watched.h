@@ -15,7 +15,9 @@ namespace stweaver {
 /// After every call no two living blocks may share a byte and the books must balance.
 class Watched {
  public:
-  Watched(Device& device, Upstream& upstream) : allocator(device, upstream) {}
+  /// Memory is mapped in large blocks even in a job as small as these.
+  Watched(Device& device, Upstream& upstream)
+      : allocator(device, upstream, {.slack_in_small_jobs = 16 * kMiB, .block = 16 * kMiB}) {}
   Watched(Device& device, Upstream& upstream, std::shared_ptr<const PlanIndex> plan)
       : Watched(device, upstream) {
     EXPECT_TRUE(allocator.adopt(std::move(plan)));

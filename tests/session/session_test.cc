@@ -92,7 +92,7 @@ TEST_F(SessionTest, FollowsAPlanOnceItHasSeenStepsRepeat) {
   step();
   EXPECT_EQ(last_step().planned, kRequests);
   EXPECT_EQ(last_step().beside_plan(), 0);
-  EXPECT_EQ(session.stage(0), "watching");
+  EXPECT_EQ(session.stage(0), "following");
   EXPECT_THAT(session.log(), Contains(HasSubstr("following a plan")));
   session.free(weights);
 }
@@ -129,7 +129,7 @@ TEST_F(SessionTest, SavesThePlanOfAJobWhoseStepsDifferOnceItHasSeenEnoughOfThem)
   const std::string path = folder.file("plan");
   session.start({.save_path = path});
   void* const weights = take(0, 3 * kMiB);
-  for (Bytes i = 1; i < 2000 && !session.allocator(0)->follows_plan(); ++i) {
+  for (Bytes i = 1; i < 2000 && session.stage(0) != "resting"; ++i) {
     step(0, kMiB + i % 7 * 64 * kKiB);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -137,25 +137,24 @@ TEST_F(SessionTest, SavesThePlanOfAJobWhoseStepsDifferOnceItHasSeenEnoughOfThem)
   session.free(weights);
   EXPECT_THAT(session.log(), Contains(HasSubstr("recording longer")));
   const Plan plan = read_plan(file_source(path), path);
+  EXPECT_NE(plan.shape, StepShape::kFixed) << "so that the next run need not find that out";
   EXPECT_GT(plan.prologue, 0U) << "it begins with the job's first request";
   EXPECT_EQ(plan.slots.front().size, 3 * kMiB);
 }
 
-TEST_F(SessionTest, ReplacesTheSavedPlanWhenItHasSeenMoreOfTheSameSteps) {
+TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
   session.start({.save_path = path});
   step_until_followed();
-  for (Bytes i = 1; i < 2000 && session.allocator(0)->statistics().plans < 2; ++i) {
-    step(0, 2 * kMiB + i % 7 * 64 * kKiB);
+  for (Bytes i = 1; i < 4000 && session.allocator(0)->statistics().plans < 2; ++i) {
+    step(0, 2 * kMiB);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   session.stop();
   const Plan plan = read_plan(file_source(path), path);
   EXPECT_EQ(plan.prologue, 0U) << "the beginning of the job was not seen with such steps";
-  const auto largest = std::ranges::max(plan.slots, {}, &Slot::size);
-  EXPECT_GE(largest.size, 2 * kMiB);
-  EXPECT_TRUE(largest.varying);
+  EXPECT_GE(std::ranges::max(plan.slots, {}, &Slot::size).size, 2 * kMiB);
 }
 
 TEST_F(SessionTest, SavesNothingWhenOnlyALaterRecordingShowsWhatRepeats) {
@@ -226,7 +225,7 @@ TEST_F(SessionTest, FindsStepsThatNobodyMarks) {
     for (void* const memory : activations) session.free(memory);
     if (session.stage(0) == "planning") std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_TRUE(session.allocator(0)->follows_plan());
+  EXPECT_TRUE(session.allocator(0)->follows_plan()) << testing::PrintToString(session.log());
 }
 
 TEST_F(SessionTest, KeepsDevicesApart) {

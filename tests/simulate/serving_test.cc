@@ -75,7 +75,8 @@ TEST(Serve, WithItsPlanEverythingIsAHit) {
 TEST(Serve, APlanOfAnotherJobIsAdvice) {
   const Trace trace = trained({8, 13, 9, 16, 11});
   const Serving serving = served(trace, {.plan = plan_of(fixed(3))});
-  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(), requests_of(trace));
+  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(),
+            requests_of(trace));
   EXPECT_EQ(serving.replay.requested_peak, peak_requested(trace));
 }
 
@@ -86,7 +87,7 @@ TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
   EXPECT_EQ(serving.statistics.plans, 0);
   EXPECT_EQ(serving.statistics.served.in_plan(), 0);
   EXPECT_GT(serving.replay.ooms, 0);
-  EXPECT_THAT(serving.log, Contains(HasSubstr("no memory for its arena")));
+  EXPECT_THAT(serving.log, Contains(HasSubstr("no addresses for its arena")));
 }
 
 TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
@@ -113,7 +114,8 @@ TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
   const Serving serving = served(trace, {.online = true});
   EXPECT_EQ(serving.statistics.plans, 1);
   EXPECT_EQ(serving.statistics.peaks.fallback_reserved, 0) << "all of it in the arena";
-  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(), requests_of(trace));
+  EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(),
+            requests_of(trace));
   EXPECT_GT(serving.statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kNoPlan)], 0);
   EXPECT_THAT(serving.story->before_plan, Le(peak_requested(trace) + kLeft));
   EXPECT_THAT(serving.story->steady.reserved, Le(serving.story->steady.requested + kLeft));
