@@ -54,8 +54,7 @@ struct Pattern {
 Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<LifeClass>& classes);
 
 /// Whether steps differ: more than a hundredth of the positions, and more than one, are not static or, where
-/// only one step was
-/// aligned, of its requests have sizes that nothing before had.
+/// only one step was aligned, of its requests have sizes that nothing before had.
 bool steps_differ(const Trace& trace, const Pattern& pattern);
 
 }  // namespace stweaver
