@@ -173,7 +173,8 @@ void print_row(std::string_view name, bool churn, std::size_t live, std::size_t 
       [&](void* block) { planned.free(block); });
   const RuntimeStatistics statistics = planned.statistics();
   if (statistics.served.beside_plan() + statistics.served.reused > 0)
-    fail(name, ": ", statistics.served.beside_plan() + statistics.served.reused, " requests were not as planned");
+    fail(name, ": ", statistics.served.beside_plan() + statistics.served.reused,
+         " requests were not as planned");
   CachingUpstream caching{AllocatorSettings()};
   const Cost theirs = measure_all(
       works, [&](Bytes size, Stream stream) { return caching.allocate(size, stream, 0); },

@@ -6,10 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cuda.h>
 #include <functional>
 #include <vector>
-
-#include <cuda.h>
 
 namespace {
 
@@ -54,7 +53,8 @@ Costs measure(std::size_t size, CUdeviceptr at) {
   const auto each = [&](const std::function<void(std::size_t)>& work) {
     return microseconds([&] {
              for (std::size_t i = 0; i < count; ++i) work(i);
-           }) / n;
+           }) /
+           n;
   };
   Costs costs = {};
   costs.create = each([&](std::size_t i) { CHECK(cuMemCreate(&pages[i], size, &property, 0)); });
@@ -94,8 +94,8 @@ void beside_work(CUdeviceptr at) {
     std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
     return times[kTimes / 2];
   };
-  std::printf("\nbeside work of the device\n%6s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access", "unmap",
-              "release");
+  std::printf("\nbeside work of the device\n%6s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access",
+              "unmap", "release");
   for (std::size_t size = 2; size <= 256; size *= 2) {
     std::vector<double> times[5];
     for (int i = 0; i < 100; ++i) CHECK(cuMemsetD8Async(work, 7, kMost / 2, stream));
@@ -119,7 +119,8 @@ void beside_work(CUdeviceptr at) {
   const auto often = [](const std::function<void()>& call) {
     return microseconds([&] {
              for (int i = 0; i < 1000; ++i) call();
-           }) / 1000;
+           }) /
+           1000;
   };
   std::printf("event: record %.2f, query %.2f, wait of a stream %.2f\n",
               often([&] { CHECK(cuEventRecord(event, stream)); }), often([&] { (void)cuEventQuery(event); }),
@@ -163,13 +164,13 @@ int main() {
   CUdeviceptr at = 0;
   CHECK(cuMemAddressReserve(&at, 4 * kMost, 0, 0, 0));
   std::printf("%s, driver %d; microseconds for each call, by pages in MiB\n", name, version);
-  std::printf("%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access", "a. joined", "alias",
-              "unmap", "u. joined", "map again", "release");
+  std::printf("%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access", "a. joined",
+              "alias", "unmap", "u. joined", "map again", "release");
   (void)measure(2 * kMiB, at);
   for (std::size_t size = 2; size <= 256; size *= 2) {
     const Costs c = measure(size * kMiB, at);
-    std::printf("%6zu %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n", size, c.create, c.map, c.access,
-                c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
+    std::printf("%6zu %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n", size, c.create, c.map,
+                c.access, c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
   }
   beside_work(at);
   parts(at);

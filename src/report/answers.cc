@@ -152,9 +152,9 @@ std::string plans_text(const Serving& serving) {
   std::string text = fmt::format("{}, planned in {:.2f} s; arena {} GiB, fallback {} GiB at most\n",
                                  counted(static_cast<std::size_t>(all.plans), "plan"), serving.plan_seconds,
                                  gib(all.arena), gib(all.peaks.fallback_reserved));
-  text += fmt::format(
-      "requests: {} at their planned place, {} elsewhere in the plan's range, {} unplanned{}\n",
-      all.served.planned, all.served.reused, all.served.beside_plan(), reasons_text(all.served));
+  text +=
+      fmt::format("requests: {} at their planned place, {} elsewhere in the plan's range, {} unplanned{}\n",
+                  all.served.planned, all.served.reused, all.served.beside_plan(), reasons_text(all.served));
   if (all.events > 0) {
     text += fmt::format("memory changed streams behind {} and {}\n",
                         counted(static_cast<std::size_t>(all.events), "event"),

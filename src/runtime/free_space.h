@@ -63,7 +63,7 @@ struct GapSummary {
 /// Accepts whatever stream used memory last.
 struct AnyStream {
   bool operator()(const LastUse&) const { return true; }
-  [[nodiscard]] bool may_use(std::size_t, Tick) const { return true; }
+  [[nodiscard]] static bool may_use(std::size_t, Tick) { return true; }
 };
 
 /// The gaps of an address range, in order of offset. Neighbours freed on the same stream are one gap; those

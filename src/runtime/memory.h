@@ -1,6 +1,7 @@
 // The memory behind the arena, and who has it: the only caller of map and unmap.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -139,9 +140,7 @@ class Memory {
   [[nodiscard]] std::size_t first_above(Bytes offset) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   bool make_room(const Interval& range);
-  void note_use() {
-    if (in_use() > most_in_use_) most_in_use_ = in_use();
-  }
+  void note_use() { most_in_use_ = std::max(most_in_use_, in_use()); }
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
                                      Bytes room) const;
   [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;

@@ -120,7 +120,7 @@ class StreamOrder {
   StreamIndex find_index(Stream stream);
   void record_due(Tick now);
   void record_free(StreamIndex stream, Tick now);
-  void learn(StreamState& taker, StreamIndex other, Tick time);
+  static void learn(StreamState& taker, StreamIndex other, Tick time);
   const Recorded* record(StreamState& stream, Tick now);
 
   Device* device_;

@@ -181,8 +181,7 @@ TEST(PlanJson, OfNothingToPlanHasARatio) {
 TEST(PlanText, SaysPeakBoundAndWinner) {
   EXPECT_THAT(
       plan_text(some_plan()),
-      AllOf(HasSubstr(
-                "b: 7 requests, 2 of them unplanned, planned in 0.25 s on 2 threads by `sweep`"),
+      AllOf(HasSubstr("b: 7 requests, 2 of them unplanned, planned in 0.25 s on 2 threads by `sweep`"),
             HasSubstr("peak 3.00 GiB (3221225472 bytes), lower bound 2.00 GiB, ratio 1.500000"),
             HasSubstr("after 12 requests at least")));
 }

@@ -125,7 +125,7 @@ TEST_F(PendingFreesTest, TheBlocksOwnStreamWaitsForMoreThanFourOthers) {
   ASSERT_TRUE(free(0, {2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(device.calls(DeviceCall::kWait), 2);
   EXPECT_EQ(clocked.events_alive(), 4U);
-  for (const Stream stream : {2, 3, 4, 5}) clocked.finish(stream);
+  for (const Stream stream : {2UL, 3UL, 4UL, 5UL}) clocked.finish(stream);
   pending->release_passed();
   ASSERT_EQ(released.size(), 1U);
   EXPECT_TRUE(is_behind(kOwn));
@@ -173,7 +173,7 @@ TEST_F(PendingFreesTest, AnUncertainBlockOfManyStreamsIsKeptToo) {
   device.fail_every(DeviceCall::kWait);
   device.fail_every(DeviceCall::kSynchronize);
   ASSERT_TRUE(free(0, {2, 3, 4, 5, 6}));
-  for (const Stream stream : {2, 3, 4, 5}) clocked.finish(stream);
+  for (const Stream stream : {2UL, 3UL, 4UL, 5UL}) clocked.finish(stream);
   EXPECT_THAT(release_passed(), IsEmpty()) << "the fifth is at work";
   device.heal();
   EXPECT_THAT(release_passed(), ElementsAre(0));

@@ -113,7 +113,7 @@ TEST_F(PlanFollowerTest, AGuessHasNoPlaceButTellsALife) {
   slots[4].death = 11;
   PlanFollower follower = follow(slots);
   follower.advise(params(512));
-  const Advice advice = follower.advise(params(5 * 512));
+  const Advice advice = follower.advise(params(Bytes{5} * 512));
   EXPECT_FALSE(advice.place) << "three requests were left out, or this is one too many";
   EXPECT_EQ(advice.why, Unplanned::kUnknown);
   EXPECT_EQ(advice.life, 7);
