@@ -78,7 +78,7 @@ def test_a_job_plans_itself_while_it_runs(python: Run, plain: Any) -> None:  # n
     assert run["plans"] == 1
     assert run["last_step_hits"] > 100 * max(1, run["last_step_misses"])
     assert (run["enabled"], run["sum"]) == (False, 1 << 16)
-    assert re.search(r"GiB requested, .* GiB reserved .* hits, \d+ misses in 12 steps", run["report"])
+    assert re.search(r"GiB requested, .* GiB reserved .* planned, \d+ unplanned in 12 steps", run["report"])
 
 
 def test_a_job_that_changes_is_planned_again(python: Run) -> None:
@@ -135,7 +135,7 @@ def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Pat
     (plan,) = (tmp_path / ".stweaver").glob("*.plan")
     assert f"saved {plan.name} for the next run" in first.stderr
     second = python(*command, cwd=tmp_path)
-    assert re.search(rf" hits, \d+ misses; followed {plan.name}$", second.stderr, re.MULTILINE)
+    assert re.search(rf" requests planned, \d+ unplanned; followed {plan.name}$", second.stderr, re.MULTILINE)
     assert json.loads(first.stdout)["losses"] == json.loads(second.stdout)["losses"]
     other = python(*command[:-1], "31", cwd=tmp_path)
     assert "followed small_transformer-" not in other.stderr, "other arguments make another job"
