@@ -245,6 +245,14 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
 }
 
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+  // Odd positions that hold next to nothing are no reason to do without a plan.
+  Bytes all = 0;
+  Bytes odd = 0;
+  for (const Position& position : pattern.positions) {
+    all += position.size;
+    if (position.kind != PositionKind::kStatic) odd += position.size;
+  }
+  if (pattern.steps.size() > 1 && odd <= all / 16) return StepShape::kFixed;
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
   const auto count = [&pattern](PositionKind kind) {
     return std::ranges::count(pattern.positions, kind, &Position::kind);

@@ -69,7 +69,7 @@ def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
     assert run["hits"] > 0.99 * (run["hits"] + run["misses"])
     assert run["last_step_misses"] <= 2
     assert run["requested"] == recorded[1]["requested"]
-    assert run["reserved"] - run["requested"] < 4 << 20, "whole pages of 2 MiB, for the plan and for the rest"
+    assert run["reserved"] - run["requested"] < 10 << 20, "the slack of a small job, and whole pages of 2 MiB"
 
 
 def test_a_job_plans_itself_while_it_runs(python: Run, plain: Any) -> None:  # noqa: ANN401
