@@ -386,7 +386,8 @@ bool CudaDevice::wait(Stream stream, DeviceEvent event) {
 bool CudaDevice::passed(DeviceEvent event) {
   const auto slot = events_.find(event);
   if (!slot) return failure_.set("passed(", event, "): no such event");
-  const CudaResult result = within([&] {
+  // Memory may be moved while another thread captures a graph.
+  const CudaResult result = beside_graphs([&] {
     CudaEvent* recorded = nullptr;
     if (const CudaResult made = driver_event(*slot, recorded); made != kCudaSuccess) return made;
     return driver_.event_query(recorded);

@@ -11,10 +11,9 @@ namespace stweaver {
 ///
 /// - Small and medium requests take the lowest gap that is large enough. Each class has addresses of its own,
 ///   so that a small block pins no memory among large ones.
-/// - Large requests take the gap in which they strand the fewest bytes, and none where that is over a page:
-/// an
-///   idle extent that a request takes a part of cannot move for as long as the request lives. So extents keep
-///   the sizes of the requests they were made for, and idle ones can be moved whole.
+/// - Large requests take the gap in which they strand the fewest bytes, and none where that is over a page.
+///   An idle extent that a request takes a part of cannot move for as long as the request lives; so extents
+///   keep the sizes of the requests that they were made for, and idle ones can be moved whole.
 ///
 /// A request that finds no gap goes where the least memory is missing. Gaps need no wait for another stream.
 class Placer {

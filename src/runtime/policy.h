@@ -30,7 +30,7 @@ struct Policy {
   /// Memory for planned requests likewise: all of a plan's range is going to be used.
   Bytes plan_block = 32 * kMiB;
 
-  // Placer of unplanned requests (placer.h).
+  // Where unplanned requests go (placer.h).
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
   Bytes small = kMiB;
   /// Requests from this on have extents of their own.
@@ -50,8 +50,8 @@ struct Policy {
   Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
 
   // Whether a plan fits (plan_fit.h).
-  Bytes misfit_share =
-      64;  ///< a step misfits when requests for more than this share of the plan are unplanned
+  /// A step misfits when requests for more than this share of the plan's range are unplanned.
+  Bytes misfit_share = 64;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
