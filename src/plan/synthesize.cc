@@ -245,12 +245,19 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
 }
 
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
-  // Odd positions that hold next to nothing are no reason to do without a plan.
+  std::vector<std::size_t> steps(pattern.positions.size(), 0);
+  for (const AlignedStep& step : pattern.steps) {
+    for (const std::uint32_t p : step.position_of) ++steps[p];
+  }
+  // Odd positions that hold next to nothing are no reason to do without a plan. Nor are lifespans that
+  // differ, as those of blocks do that other streams still use: the plan keeps a place for the longest.
   Bytes all = 0;
   Bytes odd = 0;
-  for (const Position& position : pattern.positions) {
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    const Position& position = pattern.positions[p];
     all += position.size;
-    if (position.kind != PositionKind::kStatic) odd += position.size;
+    const bool sizes_differ = position.size != position.smallest || position.kind == PositionKind::kDynamic;
+    if (sizes_differ || steps[p] < pattern.steps.size()) odd += position.size;
   }
   if (pattern.steps.size() > 1 && odd <= all / 16) return StepShape::kFixed;
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;

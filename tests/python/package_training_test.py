@@ -154,7 +154,7 @@ def test_the_second_run_follows_the_plan_of_a_job_that_disables_us_itself(
     job = ("job.py", "plain", "--log", "log.json", "--steps", "30")
     for fate in ("followed a plan made on the way, saved job-", "followed job-"):
         result = python(*run, *job, cwd=tmp_path)
-        assert re.search(rf"^stweaver: .* misses; {fate}", result.stderr, re.MULTILINE), result.stderr
+        assert re.search(rf"^stweaver: .* unplanned; {fate}", result.stderr, re.MULTILINE), result.stderr
 
 
 def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> None:

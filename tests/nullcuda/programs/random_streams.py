@@ -1,7 +1,7 @@
 """Blocks made, read and freed on random streams, every use ordered: under STWeaver nothing may be wrong.
 
-The argument is the seed. Steps are alike but for a few requests each, so that plans are made, followed and
-left.
+The argument is the seed. The first steps are alike, so that a plan is made; the others have a few more requests
+each, which the plan does not know, while it is followed.
 """
 
 import random
@@ -36,11 +36,13 @@ def request(draw: random.Random, living: list[tuple[torch.Tensor, torch.cuda.Str
         living.pop(draw.randrange(len(living)))
 
 
-for _step in range(25):
+for step in range(25):
     draw = random.Random(1)  # the same in every step, but for what follows
     living: list[tuple[torch.Tensor, torch.cuda.Stream]] = []
     for _ in range(40):
-        request(steps_draw if steps_draw.random() < 0.03 else draw, living)
+        request(draw, living)
+        if step >= 12 and steps_draw.random() < 0.03:
+            request(steps_draw, living.copy())
     living.clear()
     for stream in streams:
         torch.cuda.current_stream().wait_stream(stream)
