@@ -28,6 +28,7 @@ JOBS = {
     "megatron_of_8": Job("megatron_gpt", world=8),
     "megatron_recompute": Job("megatron_gpt", ("--recompute",)),
     "megatron_moe": Job("megatron_gpt", ("--experts", "8")),
+    "megatron_moe_recompute": Job("megatron_gpt", ("--experts", "8", "--recompute")),
     "megatron_pipeline": Job(
         "megatron_gpt", ("--layers", "32", "--pipeline", "2", "--virtual", "2"), rank=1, world=2
     ),

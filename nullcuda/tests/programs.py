@@ -41,8 +41,9 @@ def say(**found):
 """
 
 
-# PyTorch 2.15 aborts now and then where a program ends right after its first backward pass, watched or not; any
-# release does where a process group is left to the end, whose heartbeat monitor then asks for Python's lock.
+# PyTorch 2.15 aborts now and then where a program ends right after its first backward pass, watched or not;
+# any release does where a process group is left to the end, whose heartbeat monitor then asks for Python's
+# lock.
 END = """
 import time
 if torch.distributed.is_initialized():

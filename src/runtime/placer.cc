@@ -1,11 +1,30 @@
 #include "runtime/placer.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <vector>
 
 namespace stweaver {
 namespace {
+
+/// Sums up the idle bytes below offsets that are asked for in ascending order.
+class IdleBelow {
+ public:
+  explicit IdleBelow(const std::vector<Interval>& pieces) : pieces_(&pieces) {}
+
+  Bytes operator()(Bytes offset) {
+    for (; next_ < pieces_->size() && (*pieces_)[next_].upper <= offset; ++next_)
+      whole_ += (*pieces_)[next_].length();
+    if (next_ == pieces_->size()) return whole_;
+    return whole_ + std::max<Bytes>(offset - (*pieces_)[next_].lower, 0);
+  }
+
+ private:
+  const std::vector<Interval>* pieces_;
+  std::size_t next_ = 0;
+  Bytes whole_ = 0;
+};
 
 /// Goes along free addresses from the lowest on, some with idle memory, and tells of each place for a window
 /// that no other place beside it is better than: those that begin or end with a piece of idle memory.
@@ -16,9 +35,7 @@ class Candidates {
   Candidates(Bytes size, Bytes begin, Visit visit) : size_(size), begin_(begin), visit_(std::move(visit)) {}
 
   /// Here is idle memory.
-  void add_idle(const Interval& piece) {
-    idle_.push_back({piece, idle_.empty() ? 0 : idle_.back().below + idle_.back().piece.length()});
-  }
+  void add_idle(const Interval& piece) { idle_.push_back(piece); }
 
   /// Here a window ends at the latest, and behind it the next may begin.
   void add_taken(const Interval& taken) {
@@ -29,38 +46,38 @@ class Candidates {
 
   void end_at(Bytes end) {
     if (end - begin_ >= size_) {
-      consider(begin_);
-      for (const Idle& idle : idle_) {
-        consider(std::min(idle.piece.lower, end - size_));
-        consider(std::min(idle.piece.upper, end - size_));
-        consider(std::max(idle.piece.upper - size_, begin_));
-        consider(std::max(idle.piece.lower - size_, begin_));
+      std::array<Sweep, 6> sweeps = {*this, *this, *this, *this, *this, *this};
+      sweeps[0].consider(begin_);
+      for (const Interval& piece : idle_) {
+        sweeps[1].consider(std::min(piece.lower, end - size_));
+        sweeps[2].consider(std::min(piece.upper, end - size_));
+        sweeps[3].consider(std::max(piece.upper - size_, begin_));
+        sweeps[4].consider(std::max(piece.lower - size_, begin_));
       }
-      consider(end - size_);
+      sweeps[5].consider(end - size_);
     }
     idle_.clear();
   }
 
  private:
-  struct Idle {
-    Interval piece;
-    Bytes below = 0;  ///< idle bytes in the pieces below
+  /// Windows one above the other.
+  class Sweep {
+   public:
+    // NOLINTNEXTLINE(google-explicit-constructor)
+    Sweep(const Candidates& of) : of_(&of), below_(of.idle_), below_end_(of.idle_) {}
+
+    void consider(Bytes at) { of_->visit_({at, at + of_->size_}, below_end_(at + of_->size_) - below_(at)); }
+
+   private:
+    const Candidates* of_;
+    IdleBelow below_;
+    IdleBelow below_end_;
   };
-
-  void consider(Bytes at) const { visit_({at, at + size_}, idle_below(at + size_) - idle_below(at)); }
-
-  [[nodiscard]] Bytes idle_below(Bytes offset) const {
-    const auto above = std::partition_point(idle_.begin(), idle_.end(),
-                                            [&](const Idle& idle) { return idle.piece.lower < offset; });
-    if (above == idle_.begin()) return 0;
-    const Idle& last = *std::prev(above);
-    return last.below + std::min(offset, last.piece.upper) - last.piece.lower;
-  }
 
   Bytes size_;
   Bytes begin_;  ///< of the free addresses that the search is in
   Visit visit_;
-  std::vector<Idle> idle_;  ///< pieces of those that have memory, cut at extents
+  std::vector<Interval> idle_;  ///< pieces of those that have memory, cut at extents
 };
 
 }  // namespace
@@ -100,28 +117,34 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
   // What idle extents are torn by the window costs as much as what it lacks.
   const auto cost_of = [&](const Interval& window, Bytes held) {
     if (!is_large) return window.length() - held;
-    const Interval pages = memory_->whole_pages(window);
-    const Bytes lacking = memory_->missing(pages);
+    const Bytes lacking = 2 * memory_->missing(memory_->whole_pages(window)) - (window.length() - held);
+    if (lacking >= least) return lacking;
     const Bytes stranded = memory_->stranded(window);
     if (stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
-    return 2 * lacking + stranded - (window.length() - held);
+    return lacking + stranded;
   };
   Candidates candidates(size, region.lower, [&](const Interval& window, Bytes held) {
+    if (size - held >= least) return;  // no window costs less than what it lacks
     const Bytes cost = cost_of(window, held);
     if (cost >= least) return;
     least = cost;
     best = window;
   });
+  std::vector<Interval> gaps;
+  (void)memory_->free_space.visit(region.lower, region.length(), [&](const Gap& gap) {
+    if (usable(gap.last)) gaps.push_back({gap.offset, gap.end});
+    return true;
+  });
+  auto gap = gaps.begin();
   memory_->visit_extents(region, [&](const Interval& extent) {
     Bytes at = extent.lower;
-    (void)memory_->free_space.visit(extent.lower, extent.length(), [&](const Gap& gap) {
-      if (!usable(gap.last)) return true;
-      const Interval piece = {std::max(gap.offset, extent.lower), std::min(gap.end, extent.upper)};
+    for (; gap != gaps.end() && gap->lower < extent.upper; ++gap) {
+      const Interval piece = {std::max(gap->lower, at), std::min(gap->upper, extent.upper)};
       candidates.add_taken({at, piece.lower});
       candidates.add_idle(piece);
       at = piece.upper;
-      return true;
-    });
+      if (gap->upper > extent.upper) break;
+    }
     candidates.add_taken({at, extent.upper});
     return true;
   });

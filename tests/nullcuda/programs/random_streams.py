@@ -1,7 +1,7 @@
 """Blocks made, read and freed on random streams, every use ordered: under STWeaver nothing may be wrong.
 
-The argument is the seed. The first steps are alike, so that a plan is made; the others have a few more requests
-each, which the plan does not know, while it is followed.
+The argument is the seed. The first steps are alike, so that a plan is made; the others have a few more
+requests each, which the plan does not know, while it is followed.
 """
 
 import random

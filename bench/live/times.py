@@ -1,0 +1,55 @@
+"""Set the step times of several rounds of run.py side by side, as Markdown.
+
+    python3 bench/live/times.py OUT/1/live.json OUT/2/live.json ...
+
+Per job and allocator: the median step of the second half of a run, divided by the default's in the same
+round; of these ratios the median, the least and the most over the rounds; and the milliseconds per step that
+STWeaver spent in the driver, also in the second half.
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import report
+
+
+def late(values: list[float]) -> float:
+    return statistics.median(values[len(values) // 2 :])
+
+
+def ratios(rounds: list[dict[str, Any]], allocator: str) -> list[float]:
+    """Divide the allocator's step by the default's, in each round that has both."""
+    pairs = [
+        (runs[allocator]["seconds_by_step"], runs["default"]["seconds_by_step"])
+        for runs in rounds
+        if all(name in runs and not runs[name]["error"] for name in (allocator, "default"))
+    ]
+    return [late(ours) / late(default) for ours, default in pairs]
+
+
+def main() -> None:
+    documents = [json.loads(Path(path).read_text())["jobs"] for path in sys.argv[1:]]
+    rows = []
+    for job in dict.fromkeys(name for document in documents for name in document):
+        rounds = [document[job]["runs"] for document in documents if job in document]
+        for allocator in dict.fromkeys(name for runs in rounds for name in runs):
+            found = ratios(rounds, allocator)
+            if not found:
+                continue
+            runs = [some[allocator] for some in rounds if allocator in some]
+            seconds = statistics.median(late(run["seconds_by_step"]) for run in runs)
+            inside = statistics.median(late(run["arena_nanoseconds_by_step"]) for run in runs)
+            times = [f"{value:.3f}" for value in (statistics.median(found), min(found), max(found))]
+            rows.append(
+                [job, allocator, str(len(found)), f"{1e3 * seconds:.0f}", *times, f"{inside / 1e6:.2f}"]
+            )
+    print(
+        report.table(["job", "allocator", "rounds", "ms", "of default", "least", "most", "driver ms"], rows)
+    )
+
+
+if __name__ == "__main__":
+    main()
