@@ -189,7 +189,7 @@ void print_row(std::string_view name, bool churn, std::size_t live, std::size_t 
 
 int run() {
   fmt::print("{:<25}{:>12}{:>8}{:>14}{:>8}{:>10}{:>14}\n", "nanoseconds per call", "planned:", "",
-             "caching:", "", "ratio", "free form:");
+             "caching:", "", "ratio", "unplanned:");
   fmt::print("{:<8}{:>8}{:>9}{:>12}{:>8}{:>14}{:>8}{:>10}{:>14}{:>8}{:>10}\n", "", "live", "threads",
              "allocate", "free", "allocate", "free", "of both", "allocate", "free", "of both");
   for (const bool churn : {false, true}) {

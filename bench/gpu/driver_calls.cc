@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cuda.h>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -129,6 +130,60 @@ void beside_work(CUdeviceptr at) {
   CHECK(cuMemFree(work));
 }
 
+// Milliseconds that queued work takes on the device while the host calls move() again and again, and how
+// often it did.
+std::pair<double, int> time_of_work(CUdeviceptr work, CUstream stream, const std::function<void()>& move) {
+  CUevent began = nullptr;
+  CUevent ended = nullptr;
+  CHECK(cuEventCreate(&began, CU_EVENT_DEFAULT));
+  CHECK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
+  CHECK(cuEventRecord(began, stream));
+  for (int i = 0; i < 100; ++i) CHECK(cuMemsetD8Async(work, 7, kMost / 2, stream));
+  CHECK(cuEventRecord(ended, stream));
+  int moves = 0;
+  while (cuEventQuery(ended) != CUDA_SUCCESS) {
+    move();
+    ++moves;
+  }
+  float milliseconds = 0;
+  CHECK(cuEventElapsedTime(&milliseconds, began, ended));
+  return {milliseconds, moves};
+}
+
+// What the work of the device loses while memory moves beside it: how much longer it takes for each move.
+void what_work_loses(CUdeviceptr at) {
+  const CUmemAllocationProp property = properties();
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr work = 0;
+  CHECK(cuMemAlloc(&work, kMost / 2));
+  (void)time_of_work(work, stream, [] {});
+  std::printf("\nwhat work of the device loses for each move, in microseconds\n%6s %14s %14s %9s\n", "MiB",
+              "new memory", "same memory", "moves");
+  for (std::size_t size = 2; size <= 256; size *= 4) {
+    const std::size_t bytes = size * kMiB;
+    CUmemGenericAllocationHandle kept = 0;
+    CHECK(cuMemCreate(&kept, bytes, &property, 0));
+    const auto show = [&](CUmemGenericAllocationHandle page) {
+      CHECK(cuMemMap(at, bytes, 0, page, 0));
+      CHECK(cuMemSetAccess(at, bytes, &kAccess, 1));
+      CHECK(cuMemUnmap(at, bytes));
+    };
+    const double alone = time_of_work(work, stream, [] {}).first;
+    const auto [renewed, often] = time_of_work(work, stream, [&] {
+      CUmemGenericAllocationHandle page = 0;
+      CHECK(cuMemCreate(&page, bytes, &property, 0));
+      show(page);
+      CHECK(cuMemRelease(page));
+    });
+    const auto [remapped, again] = time_of_work(work, stream, [&] { show(kept); });
+    CHECK(cuMemRelease(kept));
+    std::printf("%6zu %14.1f %14.1f %9d\n", size, 1e3 * (renewed - alone) / often,
+                1e3 * (remapped - alone) / again, often);
+  }
+  CHECK(cuMemFree(work));
+}
+
 // What the driver lets one do with part of a page.
 void parts(CUdeviceptr at) {
   CUmemGenericAllocationHandle page = 0;
@@ -173,6 +228,7 @@ int main() {
                 c.access, c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
   }
   beside_work(at);
+  what_work_loses(at);
   parts(at);
   return 0;
 }

@@ -1,0 +1,155 @@
+// rules TRACE...: what each number of src/runtime/policy.h trades. Every job is served online, from its first
+// request on, with one rule at a time at half and at twice its value.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <future>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "archive/archive.h"
+#include "device/device.h"
+#include "device/host_device.h"
+#include "profile/profile.h"
+#include "runtime/policy.h"
+#include "simulate/simulate.h"
+#include "trace/trace.h"
+
+namespace stweaver {
+namespace {
+
+constexpr Bytes kCapacity = Bytes{1} << 40U;  // more than any job needs
+
+struct Job {
+  Trace trace;
+  std::vector<Time> steps;
+};
+
+/// A rule of the table, and how to change it.
+struct Rule {
+  std::string_view name;
+  void (*scale)(Policy& policy, int halves);
+};
+
+template <auto Member>
+void scale(Policy& policy, int halves) {
+  auto& value = policy.*Member;
+  value = std::max(value * halves / 2, decltype(+value){1});
+}
+
+constexpr std::array kRules = {
+    Rule{"slack_of_moved", scale<&Policy::slack_of_moved>},
+    Rule{"least_slack", scale<&Policy::least_slack>},
+    Rule{"most_slack", scale<&Policy::most_slack>},
+    Rule{"slack_in_small_jobs", scale<&Policy::slack_in_small_jobs>},
+    Rule{"reclaim_share", scale<&Policy::reclaim_share>},
+    Rule{"most_extent", scale<&Policy::most_extent>},
+    Rule{"block", scale<&Policy::block>},
+    Rule{"plan_block", scale<&Policy::plan_block>},
+    Rule{"small", scale<&Policy::small>},
+    Rule{"large", scale<&Policy::large>},
+    Rule{"refused_calls", scale<&Policy::refused_calls>},
+    Rule{"event_spacing", scale<&Policy::event_spacing>},
+    Rule{"near", scale<&Policy::near>},
+    Rule{"far", scale<&Policy::far>},
+    Rule{"size_spread", scale<&Policy::size_spread>},
+    Rule{"lost", scale<&Policy::lost>},
+    Rule{"unknown_life", scale<&Policy::unknown_life>},
+    Rule{"misfit_share", scale<&Policy::misfit_share>},
+    Rule{"astray_share", scale<&Policy::astray_share>},
+    Rule{"patience", scale<&Policy::patience>},
+    Rule{"most_patience", scale<&Policy::most_patience>},
+    Rule{"forgiveness", scale<&Policy::forgiveness>},
+    Rule{"steps_to_differ", scale<&Policy::steps_to_differ>},
+    Rule{"most_steps", scale<&Policy::most_steps>},
+    Rule{"first_search", scale<&Policy::first_search>},
+    Rule{"last_search", scale<&Policy::last_search>},
+};
+
+/// Over all jobs.
+struct Outcome {
+  double mean = 0;    ///< efficiency of whole runs
+  double least = 1;   ///< the same
+  double steady = 0;  ///< mean efficiency since the plan was adopted, of those that follow one
+  std::int64_t calls = 0;
+  std::int64_t waits = 0;
+  std::int64_t planned = 0;
+};
+
+Outcome outcome_of(const std::vector<Job>& jobs, const Policy& policy) {
+  Outcome outcome;
+  int follow = 0;
+  for (const Job& job : jobs) {
+    HostDevice device(kCapacity);
+    const Serving serving =
+        serve(job.trace, device, {.online = true, .policy = policy, .replay = {.steps = job.steps}});
+    const double efficiency = serving.replay.efficiency();
+    outcome.mean += efficiency / static_cast<double>(jobs.size());
+    outcome.least = std::min(outcome.least, efficiency);
+    outcome.calls += serving.statistics.mapping.maps + serving.statistics.mapping.unmaps;
+    outcome.waits += serving.statistics.mapping.idle_waits;
+    outcome.planned += serving.statistics.served.in_plan();
+    if (!serving.story || serving.story->steady_steps == 0 || serving.statistics.plans == 0) continue;
+    ++follow;
+    const Peaks& steady = serving.story->steady;
+    outcome.steady += static_cast<double>(steady.requested) / static_cast<double>(steady.reserved);
+  }
+  outcome.steady /= std::max(follow, 1);
+  return outcome;
+}
+
+void print(std::string_view rule, std::string_view value, const Outcome& outcome) {
+  fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {} | {:.1f} |\n", rule, value,
+             100 * outcome.mean, 100 * outcome.least, 100 * outcome.steady,
+             static_cast<double>(outcome.calls) / 1000, outcome.waits,
+             static_cast<double>(outcome.planned) / 1000);
+  (void)std::fflush(stdout);
+}
+
+void run(const std::vector<Job>& jobs) {
+  fmt::print("| rule | value | mean | least | steady | calls | waits | planned |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|\n");
+  print("as they are", "", outcome_of(jobs, {}));
+  for (const Rule& rule : kRules) {
+    Policy half;
+    Policy twice;
+    rule.scale(half, 1);
+    rule.scale(twice, 4);
+    std::future<Outcome> other = std::async(std::launch::async, outcome_of, std::cref(jobs), std::cref(half));
+    const Outcome more = outcome_of(jobs, twice);
+    print(rule.name, "half", other.get());
+    print("", "twice", more);
+  }
+}
+
+int run_main(int count, char** arguments) {
+  if (count < 2) {
+    fmt::print(stderr, "usage: rules TRACE...\n");
+    return 2;
+  }
+  std::vector<Job> jobs;
+  for (int i = 1; i < count; ++i) {
+    for (Trace& trace : read_traces(open_archive(arguments[i]), arguments[i])) {
+      std::vector<Time> steps;
+      for (const Lifespan& step : profile_of(trace).steps.spans) steps.push_back(step.lower);
+      jobs.push_back({std::move(trace), std::move(steps)});
+    }
+  }
+  run(jobs);
+  return 0;
+}
+
+}  // namespace
+}  // namespace stweaver
+
+int main(int count, char** arguments) {
+  try {
+    return stweaver::run_main(count, arguments);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rules: {}\n", error.what());
+    return 1;
+  }
+}
