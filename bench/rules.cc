@@ -5,28 +5,21 @@
 #include <cstdio>
 #include <exception>
 #include <future>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "archive/archive.h"
-#include "device/device.h"
 #include "device/host_device.h"
-#include "profile/profile.h"
+#include "jobs.h"
 #include "runtime/policy.h"
 #include "simulate/simulate.h"
-#include "trace/trace.h"
 
 namespace stweaver {
 namespace {
 
 constexpr Bytes kCapacity = Bytes{1} << 40U;  // more than any job needs
-
-struct Job {
-  Trace trace;
-  std::vector<Time> steps;
-};
 
 /// A rule of the table, and how to change it.
 struct Rule {
@@ -130,15 +123,7 @@ int run_main(int count, char** arguments) {
     fmt::print(stderr, "usage: rules TRACE...\n");
     return 2;
   }
-  std::vector<Job> jobs;
-  for (int i = 1; i < count; ++i) {
-    for (Trace& trace : read_traces(open_archive(arguments[i]), arguments[i])) {
-      std::vector<Time> steps;
-      for (const Lifespan& step : profile_of(trace).steps.spans) steps.push_back(step.lower);
-      jobs.push_back({std::move(trace), std::move(steps)});
-    }
-  }
-  run(jobs);
+  run(read_jobs(std::span(arguments + 1, static_cast<std::size_t>(count - 1))));
   return 0;
 }
 

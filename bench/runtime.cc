@@ -1,6 +1,6 @@
 // runtime: what one allocation and one free cost when served from a plan, and beside it in PyTorch's caching
 // allocator (our model of it, on numbers, always with a block in its cache), in the same run; and what they
-// cost in free form, as while the first steps are recorded.
+// cost unplanned, as while the first steps are recorded.
 //
 //   stack: every step allocates all blocks and then frees them, the last first, as forward and backward do
 //   churn: all blocks live, and every step allocates and frees short-lived ones among them

@@ -17,6 +17,9 @@ namespace stweaver {
 /// stands for fits it, is on its stream, and shares no byte with another one while both live in the trace.
 std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::size_t most = 20);
 
+/// The same as far as it can be told without the trace: the slots alone.
+std::vector<std::string> check_plan(const Plan& plan, std::size_t most = 20);
+
 /// The same for bare rectangles: `offsets[i]` is the place of a request of `sizes[i]` bytes in `lives[i]`.
 std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, const std::vector<Bytes>& sizes,
                                          const std::vector<Bytes>& offsets, std::size_t most = 20);

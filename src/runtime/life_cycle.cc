@@ -27,11 +27,23 @@ std::function<Plan()> saved_in(const std::string& path) {
 }
 
 /// Why a plan is better not followed; empty when it may be.
-std::string objection_to(const Plan& plan) {
+std::string objection_to(const Plan& plan, const Policy& policy) {
+  // Without a plan a job holds that much more than it uses: a plan that wastes more was not searched for
+  // long.
+  const Bytes slack = std::max(plan.lower_bound / policy.most_slack, policy.slack_in_small_jobs);
+  if (plan.arena - plan.lower_bound > slack)
+    return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape != StepShape::kFixed) return text("steps differ (", name_of(plan.shape), " sizes)");
   const bool places_any =
       std::ranges::any_of(plan.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
   return places_any ? "" : "it has a place for none of the requests";
+}
+
+/// Nobody knows who wrote it.
+Plan checked(Plan plan) {
+  const std::vector<std::string> violations = check_plan(plan, 1);
+  if (!violations.empty()) fail("not following the plan: it is not sound: ", violations.front());
+  return plan;
 }
 
 }  // namespace
@@ -75,8 +87,8 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
 /// Whether there is such a plan and it tells what to do.
 bool LifeCycle::begin_with(const SavedPlan& saved) {
   try {
-    auto plan = std::make_shared<const PlanIndex>(saved());
-    if (const std::string objection = objection_to(plan->plan()); !objection.empty()) {
+    auto plan = std::make_shared<const PlanIndex>(checked(saved()));
+    if (const std::string objection = objection_to(plan->plan(), policy_); !objection.empty()) {
       if (plan->plan().shape == StepShape::kFixed) fail("not following the plan: ", objection);
       rest(policy_.most_patience, objection);
     } else if (plan->plan().prologue == 0) {
@@ -184,7 +196,7 @@ void LifeCycle::take_plan() {
   if (is_fixed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
     return record_longer();
   stop_recording();
-  const std::string objection = objection_to(plan->plan());
+  const std::string objection = objection_to(plan->plan(), policy_);
   if (objection.empty() && follow(plan)) return;
   if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more
   rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);

@@ -170,7 +170,7 @@ def test_compare_online_serves_the_job_once_more_without_a_plan_from_before(answ
     assert online["plans"] == 1
     assert online["hits"] + online["misses"] == document["requests"]
     assert online["steady_steps"] == 1, "of four: two recorded, one while planning"
-    # Recorded in free form, not on PyTorch's allocator.
+    # Recorded unplanned, not on PyTorch's allocator.
     assert online["before_plan_reserved_peak"] < document["allocators"]["native"]["reserved_peak"]
     assert online["steady_reserved_peak"] < online["before_plan_reserved_peak"]
     assert online["steady_efficiency"] > 0.99

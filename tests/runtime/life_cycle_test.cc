@@ -455,7 +455,7 @@ TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   how.place_unplanned = false;
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
-    plan.arena = 4 * kCapacity;
+    plan.arena = plan.lower_bound = 4 * kCapacity;
     return plan;
   };
   LifeCycle life(allocator, how);
@@ -468,12 +468,34 @@ TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
 
 TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
   Plan plan = saved_plan();
-  plan.arena = 4 * kCapacity;
+  plan.arena = plan.lower_bound = 4 * kCapacity;
   LifeCycle life(allocator, options(), plan);
   EXPECT_EQ(life.stage(), Stage::kRecording);
   program.build();
   run(life, 4);
   EXPECT_EQ(last_step().beside_plan(), 0);
+}
+
+TEST_F(LifeCycleTest, ASavedPlanWhoseSlotsOverlapIsRefusedInOneLine) {
+  Plan plan = saved_plan();
+  for (std::size_t i = 0; i < plan.slots.size(); i += 2) plan.slots[i].offset = 0;
+  const LifeCycle life(allocator, options(), plan);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  EXPECT_THAT(lines.front(), HasSubstr("not following the plan: it is not sound: "));
+}
+
+TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
+  LifeCycleOptions how = options();
+  how.plan = [](const Trace& trace) {
+    Plan plan = plan_step(trace);
+    plan.arena = plan.lower_bound + 16 * kMiB;
+    return plan;
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  run(life, 6);
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(life.why_no_plan(), HasSubstr("it takes "));
 }
 
 TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
