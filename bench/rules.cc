@@ -7,6 +7,7 @@
 #include <future>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,7 +31,8 @@ struct Rule {
 template <auto Member>
 void scale(Policy& policy, int halves) {
   auto& value = policy.*Member;
-  value = std::max(value * halves / 2, decltype(+value){1});
+  using Value = std::remove_reference_t<decltype(value)>;
+  value = std::max<Value>(value * static_cast<Value>(halves) / 2, 1);
 }
 
 constexpr std::array kRules = {

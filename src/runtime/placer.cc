@@ -46,7 +46,8 @@ class Candidates {
 
   void end_at(Bytes end) {
     if (end - begin_ >= size_) {
-      std::array<Sweep, 6> sweeps = {*this, *this, *this, *this, *this, *this};
+      std::array<Sweep, 6> sweeps = {Sweep(*this), Sweep(*this), Sweep(*this),
+                                     Sweep(*this), Sweep(*this), Sweep(*this)};
       sweeps[0].consider(begin_);
       for (const Interval& piece : idle_) {
         sweeps[1].consider(std::min(piece.lower, end - size_));
@@ -63,8 +64,7 @@ class Candidates {
   /// Windows one above the other.
   class Sweep {
    public:
-    // NOLINTNEXTLINE(google-explicit-constructor)
-    Sweep(const Candidates& of) : of_(&of), below_(of.idle_), below_end_(of.idle_) {}
+    explicit Sweep(const Candidates& of) : of_(&of), below_(of.idle_), below_end_(of.idle_) {}
 
     void consider(Bytes at) { of_->visit_({at, at + of_->size_}, below_end_(at + of_->size_) - below_(at)); }
 
