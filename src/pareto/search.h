@@ -1,0 +1,82 @@
+// What searches by populations have in common: evaluation, selection, and when to end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "pareto/evaluator.h"
+#include "pareto/maoea_cs.h"
+#include "pareto/points.h"
+#include "pareto/random.h"
+#include "pareto/selection.h"
+
+namespace stweaver::pareto {
+
+class Search {
+ public:
+  /// Error when the problem or an option makes no sense. `problem` must outlive it.
+  Search(const Problem& problem, const SearchOptions& options);
+
+  /// Evaluates the points, children of a generation or the first population, and selects from them and the
+  /// population. Where all variables are discrete, those seen before are mutated first, or left out.
+  void advance(Points points);
+
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] Points random_points();
+
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  [[nodiscard]] const Points& population() const { return variables_; }
+  /// Indices into the population.
+  [[nodiscard]] const std::vector<std::size_t>& corners() const { return corners_; }
+  [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+  [[nodiscard]] const std::vector<double>& nadir() const { return nadir_; }
+  /// What changes of the nadir are measured by, for each objective.
+  [[nodiscard]] std::vector<double> magnitudes() const;
+  Random& random() { return random_; }
+
+  [[nodiscard]] SearchResult result() const;
+
+ private:
+  Points unseen(Points points);
+  bool is_new(std::span<const double> point);
+  void select_population();
+  [[nodiscard]] Points measured(const std::vector<std::size_t>& candidates) const;
+  void keep(const std::vector<std::size_t>& members);
+  void watch_stagnation(const std::vector<double>& ideal);
+  [[nodiscard]] Solution solution(std::size_t i) const;
+
+  const Problem& problem_;
+  SearchOptions options_;
+  std::size_t capacity_;
+  bool is_discrete_;
+  Clock::time_point begin_;
+  Clock::time_point deadline_;
+  Random random_;
+  Evaluator evaluator_;
+
+  Points variables_;  // of the population; row i here belongs to row i there
+  Points objectives_;
+  std::vector<double> violations_;
+  std::vector<std::size_t> corners_;
+  std::vector<double> ideal_;  // of the best known front
+  std::vector<double> nadir_;
+
+  std::unordered_set<std::uint64_t> seen_;  // hashes of points, of discrete problems only
+  std::int64_t evaluations_ = 0;
+  std::int64_t generations_ = 0;
+  int idle_ = 0;  // generations in a row without a new point
+  std::vector<double> last_ideal_;
+  std::vector<double> last_nadir_;
+  std::int64_t moved_at_ = 0;  // evaluations when ideal or nadir moved from there
+};
+
+/// The largest change of the nadir, relative, that counts as none, for each objective of the problem.
+constexpr double kStable = 0.001;
+
+/// Whether no component moved by more than the algorithm's threshold.
+bool is_stable(const std::vector<double>& before, const std::vector<double>& after,
+               const std::vector<double>& magnitudes);
+
+}  // namespace stweaver::pareto

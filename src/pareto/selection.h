@@ -1,0 +1,21 @@
+// The selection of MaOEA-CS: who of parents and children lives on (report, algorithms 3 to 6).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "pareto/points.h"
+
+namespace stweaver::pareto {
+
+struct Selection {
+  std::vector<std::size_t> members;  ///< indices of those that live on
+  std::vector<std::size_t> corners;  ///< the corner solutions among them
+  std::vector<double> ideal;         ///< the least of each objective
+  std::vector<double> nadir;         ///< the most of each objective among the corners
+};
+
+/// Selects `count` of the points, all if there are no more; `count` is twice the objectives at least.
+Selection select(const Points& objectives, std::size_t count);
+
+}  // namespace stweaver::pareto
