@@ -1,6 +1,6 @@
 #include "pareto/maoea_cs.h"
 
-#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <numeric>
@@ -55,24 +55,30 @@ Points offspring(Search& search, const Problem& problem) {
   return children;
 }
 
-/// Whether the nadir is where it was some generations ago.
+/// Whether the nadir is where it was some generations ago: as published relative to its own value, else to
+/// the front's extent.
 class NadirWatch {
  public:
-  bool is_stable_after(const std::vector<double>& nadir, const std::vector<double>& magnitudes) {
-    const bool is_stable_now =
-        nadirs_.size() == kGenerations && is_stable(nadirs_.front(), nadir, magnitudes_.front());
-    if (nadirs_.size() == kGenerations) {
-      nadirs_.pop_front();
-      magnitudes_.pop_front();
-    }
-    nadirs_.push_back(nadir);
-    magnitudes_.push_back(magnitudes);
+  explicit NadirWatch(bool by_extent) : by_extent_(by_extent) {}
+
+  bool is_stable_after(const Box& box) {
+    const bool is_stable_now = boxes_.size() == kGenerations &&
+                               is_stable(boxes_.front().nadir, box.nadir, magnitudes(boxes_.front()));
+    if (boxes_.size() == kGenerations) boxes_.pop_front();
+    boxes_.push_back(box);
     return is_stable_now;
   }
 
  private:
-  std::deque<std::vector<double>> nadirs_;
-  std::deque<std::vector<double>> magnitudes_;
+  [[nodiscard]] std::vector<double> magnitudes(const Box& box) const {
+    if (by_extent_) return extents_of(box);
+    std::vector<double> values = box.nadir;
+    for (double& value : values) value = std::abs(value);
+    return values;
+  }
+
+  bool by_extent_;
+  std::deque<Box> boxes_;
 };
 
 }  // namespace
@@ -80,17 +86,16 @@ class NadirWatch {
 SearchResult minimize(const Problem& problem, const SearchOptions& options) {
   Search search(problem, options);
   search.advance(search.random_points());
-  NadirWatch watch;
+  NadirWatch watch(options.normalize);
   std::optional<std::int64_t> switched_at;
   const double end = static_cast<double>(options.evaluations) + (2 * static_cast<double>(search.capacity()));
-  watch.is_stable_after(search.nadir(), search.magnitudes());
+  watch.is_stable_after(search.box());
   while (!search.is_over()) {
     const double focus = switched_at ? 1 - kFocus : kFocus;
     const double exponent = kExponent * (1 - (static_cast<double>(search.evaluations()) / end));
     search.advance(search.random().uniform() <= focus ? mutated_corners(search, problem, exponent)
                                                       : offspring(search, problem));
-    if (watch.is_stable_after(search.nadir(), search.magnitudes()) && !switched_at)
-      switched_at = search.evaluations();
+    if (watch.is_stable_after(search.box()) && !switched_at) switched_at = search.evaluations();
   }
   SearchResult result = search.result();
   result.switched_at = switched_at;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -20,13 +21,10 @@ constexpr std::size_t kMembersPerObjective = 25;
 constexpr int kTries = 10;
 /// So many generations without a new point end a search: there are hardly any left.
 constexpr int kMostIdle = 50;
-
-std::size_t capacity_of(const Problem& problem, const SearchOptions& options) {
-  const auto objectives = static_cast<std::size_t>(problem.objectives);
-  const std::size_t asked = options.population > 0 ? static_cast<std::size_t>(options.population)
-                                                   : kMembersPerObjective * objectives;
-  return std::max((asked + objectives - 1) / objectives, std::size_t{2}) * objectives;
-}
+/// The largest change of the nadir, relative, that counts as none, for each objective of the problem.
+constexpr double kStable = 0.001;
+/// Beyond so many extents of the front it does not matter how far: squares of more would overflow.
+constexpr double kMostUnits = 1e100;
 
 void check_options(const SearchOptions& options) {
   if (options.evaluations < 1) fail("a search of ", options.evaluations, " evaluations: allow 1 at least");
@@ -35,6 +33,16 @@ void check_options(const SearchOptions& options) {
   if (options.stagnation < 0) fail("a stagnation of ", options.stagnation, " evaluations: give 0 or more");
   if (options.seconds && !(*options.seconds >= 0))
     fail("a search of ", *options.seconds, " s: give 0 or more");
+}
+
+/// Checks what it is asked for, too.
+std::size_t capacity_of(const Problem& problem, const SearchOptions& options) {
+  check_problem(problem);
+  check_options(options);
+  const auto objectives = static_cast<std::size_t>(problem.objectives);
+  const std::size_t asked = options.population > 0 ? static_cast<std::size_t>(options.population)
+                                                   : kMembersPerObjective * objectives;
+  return std::max((asked + objectives - 1) / objectives, std::size_t{2}) * objectives;
 }
 
 Clock::time_point deadline_of(Clock::time_point begin, const SearchOptions& options) {
@@ -48,31 +56,53 @@ bool all_discrete(const Problem& problem) {
                       [](const Variable& variable) { return variable.kind == Kind::kReal; });
 }
 
-const Problem& checked(const Problem& problem) {
-  check_problem(problem);
-  return problem;
-}
-
 Points rows_of(const Points& points, const std::vector<std::size_t>& rows) {
   Points chosen(points.dimension());
   for (const std::size_t i : rows) chosen.add(points[i]);
   return chosen;
 }
 
-/// Those who violate the constraints least: the feasible ones, if there are any.
-std::vector<std::size_t> least_violating(const std::vector<double>& violations) {
-  const double least = *std::min_element(violations.begin(), violations.end());
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < violations.size(); ++i) {
-    if (violations[i] == least) chosen.push_back(i);
+/// The feasible first, then by violation.
+std::vector<std::size_t> by_violation(const std::vector<double>& violations) {
+  std::vector<std::size_t> order(violations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return violations[a] < violations[b]; });
+  return order;
+}
+
+std::vector<std::size_t> places_of(const std::vector<std::size_t>& some,
+                                   const std::vector<std::size_t>& all) {
+  std::vector<std::size_t> places(some.size());
+  std::transform(some.begin(), some.end(), places.begin(), [&](std::size_t i) {
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), i) - all.begin());
+  });
+  return places;
+}
+
+/// Objectives in units of the extent of `box`, the front so far; where it has none, of their own.
+Points in_units(Points objectives, const Box& box) {
+  std::vector<std::size_t> all(objectives.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const Box own = box_of(objectives, all);
+  for (std::size_t k = 0; k < objectives.dimension(); ++k) {
+    const bool has_extent = !box.ideal.empty() && box.nadir[k] > box.ideal[k];
+    const double lower = has_extent ? box.ideal[k] : own.ideal[k];
+    const double upper = has_extent ? box.nadir[k] : own.nadir[k];
+    // Halves, as the difference of two finite numbers need not be one.
+    const double half = (upper / 2) - (lower / 2);
+    for (std::size_t i = 0; i < objectives.size(); ++i) {
+      const double value = (objectives[i][k] / 2) - (lower / 2);
+      objectives[i][k] = half > 0 ? std::clamp(value / half, -kMostUnits, kMostUnits) : 0;
+    }
   }
-  return chosen;
+  return objectives;
 }
 
 }  // namespace
 
 Search::Search(const Problem& problem, const SearchOptions& options)
-    : problem_(checked(problem)),
+    : problem_(problem),
       options_(options),
       capacity_(capacity_of(problem, options)),
       is_discrete_(all_discrete(problem)),
@@ -81,9 +111,7 @@ Search::Search(const Problem& problem, const SearchOptions& options)
       random_(options.seed),
       evaluator_(problem, options.threads),
       variables_(problem.variables.size()),
-      objectives_(static_cast<std::size_t>(problem.objectives)) {
-  check_options(options);
-}
+      objectives_(static_cast<std::size_t>(problem.objectives)) {}
 
 Points Search::random_points() {
   Points points(problem_.variables.size());
@@ -131,88 +159,43 @@ void Search::advance(Points points) {
   evaluations_ += static_cast<std::int64_t>(evaluated);
   ++generations_;
   idle_ = evaluated == 0 ? idle_ + 1 : 0;
-  if (violations_.size() > 0) select_population();
+  if (!violations_.empty()) select_population();
 }
 
 void Search::select_population() {
-  const std::vector<std::size_t> candidates = least_violating(violations_);
-  const Selection selection = select(measured(candidates), capacity_);
+  const std::vector<std::size_t> order = by_violation(violations_);
+  const auto end = std::find_if(order.begin(), order.end(),
+                                [&](std::size_t i) { return violations_[i] > violations_[order.front()]; });
+  const std::vector<std::size_t> best(order.begin(), end);
+  const Points objectives = rows_of(objectives_, best);
+  const Selection selection = select(options_.normalize ? in_units(objectives, box_) : objectives, capacity_);
+  box_ = box_of(objectives, selection.corners);
+  corners_ = places_of(selection.corners, selection.members);
   std::vector<std::size_t> members;
-  for (const std::size_t i : selection.members) members.push_back(candidates[i]);
-  corners_.clear();
-  for (const std::size_t i : selection.corners) {
-    const auto place = std::find(selection.members.begin(), selection.members.end(), i);
-    corners_.push_back(static_cast<std::size_t>(place - selection.members.begin()));
-  }
-  // What room there is beside the feasible members, others take, the nearly feasible ones first.
-  std::vector<std::pair<double, std::size_t>> others;
-  for (std::size_t i = 0; i < violations_.size(); ++i) {
-    if (violations_[i] > violations_[candidates.front()]) others.emplace_back(violations_[i], i);
-  }
-  std::sort(others.begin(), others.end());
-  for (std::size_t n = 0; n < others.size() && members.size() < capacity_; ++n)
-    members.push_back(others[n].second);
-
-  std::vector<double> ideal(objectives_.dimension(), std::numeric_limits<double>::infinity());
-  for (const std::size_t i : candidates) {
-    for (std::size_t k = 0; k < ideal.size(); ++k) ideal[k] = std::min(ideal[k], objectives_[i][k]);
-  }
+  members.reserve(capacity_);
+  for (const std::size_t i : selection.members) members.push_back(best[i]);
+  // What room there is beside the feasible, the nearly feasible take.
+  for (auto other = end; other != order.end() && members.size() < capacity_; ++other)
+    members.push_back(*other);
   keep(members);
-  nadir_.assign(objectives_[corners_.front()].begin(), objectives_[corners_.front()].end());
-  for (const std::size_t i : corners_) {
-    for (std::size_t k = 0; k < nadir_.size(); ++k) nadir_[k] = std::max(nadir_[k], objectives_[i][k]);
-  }
-  watch_stagnation(ideal);
-  ideal_ = std::move(ideal);
-}
-
-/// Objectives in the units that selection measures in: the front's extent in the last generation; where it
-/// has none, that of the candidates.
-Points Search::measured(const std::vector<std::size_t>& candidates) const {
-  Points points = rows_of(objectives_, candidates);
-  if (!options_.normalize) return points;
-  for (std::size_t k = 0; k < points.dimension(); ++k) {
-    double lower = points[0][k];
-    double upper = lower;
-    for (std::size_t i = 1; i < points.size(); ++i) {
-      lower = std::min(lower, points[i][k]);
-      upper = std::max(upper, points[i][k]);
-    }
-    if (!ideal_.empty() && nadir_[k] > ideal_[k]) {
-      lower = ideal_[k];
-      upper = nadir_[k];
-    }
-    // Halves, as the difference of two finite numbers need not be one.
-    const double half = (upper / 2) - (lower / 2);
-    for (std::size_t i = 0; i < points.size(); ++i)
-      points[i][k] = half > 0 ? ((points[i][k] / 2) - (lower / 2)) / half : 0;
-  }
-  return points;
+  watch_stagnation();
 }
 
 void Search::keep(const std::vector<std::size_t>& members) {
   variables_ = rows_of(variables_, members);
   objectives_ = rows_of(objectives_, members);
-  std::vector<double> violations;
-  for (const std::size_t i : members) violations.push_back(violations_[i]);
+  std::vector<double> violations(members.size());
+  std::transform(members.begin(), members.end(), violations.begin(),
+                 [&](std::size_t i) { return violations_[i]; });
   violations_ = std::move(violations);
 }
 
-std::vector<double> Search::magnitudes() const {
-  std::vector<double> sizes;
-  for (std::size_t k = 0; k < nadir_.size(); ++k)
-    sizes.push_back(options_.normalize ? nadir_[k] - ideal_[k] : std::abs(nadir_[k]));
-  return sizes;
-}
-
-void Search::watch_stagnation(const std::vector<double>& ideal) {
-  std::vector<double> extents;
-  for (std::size_t k = 0; k < nadir_.size(); ++k) extents.push_back(nadir_[k] - ideal[k]);
-  if (!last_ideal_.empty() && is_stable(last_ideal_, ideal, extents) &&
-      is_stable(last_nadir_, nadir_, extents))
+void Search::watch_stagnation() {
+  const std::vector<double> extents = extents_of(box_);
+  if (!last_box_.ideal.empty() && is_stable(last_box_.ideal, box_.ideal, extents) &&
+      is_stable(last_box_.nadir, box_.nadir, extents))
     return;
-  last_ideal_ = ideal;
-  last_nadir_ = nadir_;
+  last_box_ = box_;
   moved_at_ = evaluations_;
 }
 
@@ -239,6 +222,12 @@ bool is_stable(const std::vector<double>& before, const std::vector<double>& aft
     if (before[k] != after[k] && !(std::abs(after[k] - before[k]) < threshold * magnitudes[k])) return false;
   }
   return true;
+}
+
+std::vector<double> extents_of(const Box& box) {
+  std::vector<double> extents(box.ideal.size());
+  std::transform(box.nadir.begin(), box.nadir.end(), box.ideal.begin(), extents.begin(), std::minus<>());
+  return extents;
 }
 
 }  // namespace stweaver::pareto

@@ -31,9 +31,8 @@ class Search {
   /// Indices into the population.
   [[nodiscard]] const std::vector<std::size_t>& corners() const { return corners_; }
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
-  [[nodiscard]] const std::vector<double>& nadir() const { return nadir_; }
-  /// What changes of the nadir are measured by, for each objective.
-  [[nodiscard]] std::vector<double> magnitudes() const;
+  /// Where the best front known lies.
+  [[nodiscard]] const Box& box() const { return box_; }
   Random& random() { return random_; }
 
   [[nodiscard]] SearchResult result() const;
@@ -42,9 +41,8 @@ class Search {
   Points unseen(Points points);
   bool is_new(std::span<const double> point);
   void select_population();
-  [[nodiscard]] Points measured(const std::vector<std::size_t>& candidates) const;
   void keep(const std::vector<std::size_t>& members);
-  void watch_stagnation(const std::vector<double>& ideal);
+  void watch_stagnation();
   [[nodiscard]] Solution solution(std::size_t i) const;
 
   const Problem& problem_;
@@ -60,23 +58,21 @@ class Search {
   Points objectives_;
   std::vector<double> violations_;
   std::vector<std::size_t> corners_;
-  std::vector<double> ideal_;  // of the best known front
-  std::vector<double> nadir_;
+  Box box_;
 
   std::unordered_set<std::uint64_t> seen_;  // hashes of points, of discrete problems only
   std::int64_t evaluations_ = 0;
   std::int64_t generations_ = 0;
-  int idle_ = 0;  // generations in a row without a new point
-  std::vector<double> last_ideal_;
-  std::vector<double> last_nadir_;
-  std::int64_t moved_at_ = 0;  // evaluations when ideal or nadir moved from there
+  int idle_ = 0;               // generations in a row without a new point
+  Box last_box_;               // when it last moved
+  std::int64_t moved_at_ = 0;  // evaluations then
 };
 
-/// The largest change of the nadir, relative, that counts as none, for each objective of the problem.
-constexpr double kStable = 0.001;
-
-/// Whether no component moved by more than the algorithm's threshold.
+/// Whether no component moved by as much as the algorithm's threshold, a share of `magnitudes`.
 bool is_stable(const std::vector<double>& before, const std::vector<double>& after,
                const std::vector<double>& magnitudes);
+
+/// The extents of a box.
+std::vector<double> extents_of(const Box& box);
 
 }  // namespace stweaver::pareto

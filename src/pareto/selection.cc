@@ -23,6 +23,15 @@ constexpr double kAxisTilt = 1e-6;
 /// times the sum of the nadir's: outliers do not.
 constexpr double kOutlier = 1.5;
 
+/// The indices below `count` that are not in `some`, which rise.
+Indices all_but(const Indices& some, std::size_t count) {
+  Indices all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  Indices others;
+  std::set_difference(all.begin(), all.end(), some.begin(), some.end(), std::back_inserter(others));
+  return others;
+}
+
 /// The front of objectives that are rounded, so that gains of no consequence keep nobody alive.
 Indices rounded_front(const Points& objectives) {
   Points rounded = objectives;
@@ -133,7 +142,7 @@ void add_nearest(const Points& objectives, const Indices& others, std::span<cons
 /// each is to those that are chosen. Component by component, so that compilers make vector code of it.
 class Directions {
  public:
-  Directions(const Points& objectives, const Indices& members, const Selection& box)
+  Directions(const Points& objectives, const Indices& members, const Box& box)
       : count_(members.size()),
         components_(objectives.dimension() * count_),
         products_(count_),
@@ -159,7 +168,7 @@ class Directions {
   }
 
  private:
-  void set(std::size_t n, std::span<const double> point, const Selection& box) {
+  void set(std::size_t n, std::span<const double> point, const Box& box) {
     double sum = 0;
     for (std::size_t k = 0; k < point.size(); ++k) {
       const double extent = box.nadir[k] - box.ideal[k];
@@ -179,10 +188,11 @@ class Directions {
 };
 
 /// The corners, and then again and again the member whose direction is farthest from all so far.
-Indices spread(const Points& objectives, const Indices& inside, const Selection& box, std::size_t count) {
+Indices spread(const Points& objectives, const Indices& inside, const Indices& corners, const Box& box,
+               std::size_t count) {
   Directions directions(objectives, inside, box);
-  Indices members = box.corners;
-  for (const std::size_t corner : box.corners)
+  Indices members = corners;
+  for (const std::size_t corner : corners)
     directions.choose(
         static_cast<std::size_t>(std::find(inside.begin(), inside.end(), corner) - inside.begin()));
   while (members.size() < count) {
@@ -195,32 +205,26 @@ Indices spread(const Points& objectives, const Indices& inside, const Selection&
 
 }  // namespace
 
+Box box_of(const Points& objectives, const std::vector<std::size_t>& corners) {
+  return {least(objectives), greatest(objectives, corners)};
+}
+
 Selection select(const Points& objectives, std::size_t count) {
-  Selection selection;
   const Indices front = rounded_front(objectives);
-  selection.ideal = least(objectives);
-  selection.corners = corners_of(objectives, front, selection.ideal);
-  selection.nadir = greatest(objectives, selection.corners);
+  const Indices corners = corners_of(objectives, front, least(objectives));
+  const Box box = box_of(objectives, corners);
   if (front.size() <= count) {
-    Indices all(objectives.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    Indices dominated;
-    std::set_difference(all.begin(), all.end(), front.begin(), front.end(), std::back_inserter(dominated));
-    selection.members = front;
-    add_nearest(objectives, dominated, selection.ideal, count - front.size(), selection.members);
-    return selection;
+    Indices members = front;
+    add_nearest(objectives, all_but(front, objectives.size()), box.ideal, count - front.size(), members);
+    return {members, corners};
   }
   Indices inside;
   Indices outside;
   for (const std::size_t i : front)
-    (is_nowhere_above(objectives[i], selection.nadir) ? inside : outside).push_back(i);
-  if (inside.size() > count) {
-    selection.members = spread(objectives, inside, selection, count);
-  } else {
-    selection.members = inside;
-    add_nearest(objectives, outside, selection.ideal, count - inside.size(), selection.members);
-  }
-  return selection;
+    (is_nowhere_above(objectives[i], box.nadir) ? inside : outside).push_back(i);
+  if (inside.size() > count) return {spread(objectives, inside, corners, box, count), corners};
+  add_nearest(objectives, outside, box.ideal, count - inside.size(), inside);
+  return {inside, corners};
 }
 
 }  // namespace stweaver::pareto

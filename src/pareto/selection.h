@@ -8,12 +8,18 @@
 
 namespace stweaver::pareto {
 
+/// Where a front lies.
+struct Box {
+  std::vector<double> ideal;  ///< the least of each objective
+  std::vector<double> nadir;  ///< the most of each objective among the corner solutions
+};
+
 struct Selection {
   std::vector<std::size_t> members;  ///< indices of those that live on
   std::vector<std::size_t> corners;  ///< the corner solutions among them
-  std::vector<double> ideal;         ///< the least of each objective
-  std::vector<double> nadir;         ///< the most of each objective among the corners
 };
+
+Box box_of(const Points& objectives, const std::vector<std::size_t>& corners);
 
 /// Selects `count` of the points, all if there are no more; `count` is twice the objectives at least.
 Selection select(const Points& objectives, std::size_t count);
