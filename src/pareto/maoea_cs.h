@@ -23,9 +23,10 @@ struct SearchOptions {
   std::int64_t stagnation = 0;
   std::stop_token stop = {};  ///< returns what it has, too
 
-  /// Measure objectives in units of the front's extent as known so far, so that it does not matter whether
-  /// one is in bytes and another in seconds. False: as published, where lengths in objective space are taken
-  /// as they come and fronts are told apart by four decimals.
+  /// Measure objectives in units of their ranges in the first population, so that it does not matter whether
+  /// one is in bytes and another in seconds, and lengths in parts of the front's extent as known so far.
+  /// False: as published, where lengths in objective space are taken as they come, and objectives are equal
+  /// that agree in four decimals.
   bool normalize = true;
 };
 

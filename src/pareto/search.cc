@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -25,6 +26,10 @@ constexpr int kMostIdle = 50;
 constexpr double kStable = 0.001;
 /// Beyond so many extents of the front it does not matter how far: squares of more would overflow.
 constexpr double kMostUnits = 1e100;
+/// The published guard against outliers, on sums of raw objectives. On a front that is a curve it can reject
+/// the far end, so that it does without where objectives are normalized, as the report does.
+constexpr double kOutlier = 1.5;
+constexpr double kNoOutlier = std::numeric_limits<double>::infinity();
 
 void check_options(const SearchOptions& options) {
   if (options.evaluations < 1) fail("a search of ", options.evaluations, " evaluations: allow 1 at least");
@@ -80,21 +85,29 @@ std::vector<std::size_t> places_of(const std::vector<std::size_t>& some,
   return places;
 }
 
-/// Objectives in units of the extent of `box`, the front so far; where it has none, of their own.
-Points in_units(Points objectives, const Box& box) {
+/// The ranges of objectives; 1 where one does not differ.
+std::vector<double> ranges_of(const Points& objectives) {
   std::vector<std::size_t> all(objectives.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  const Box own = box_of(objectives, all);
-  for (std::size_t k = 0; k < objectives.dimension(); ++k) {
-    const bool has_extent = !box.ideal.empty() && box.nadir[k] > box.ideal[k];
-    const double lower = has_extent ? box.ideal[k] : own.ideal[k];
-    const double upper = has_extent ? box.nadir[k] : own.nadir[k];
-    // Halves, as the difference of two finite numbers need not be one.
-    const double half = (upper / 2) - (lower / 2);
-    for (std::size_t i = 0; i < objectives.size(); ++i) {
-      const double value = (objectives[i][k] / 2) - (lower / 2);
-      objectives[i][k] = half > 0 ? std::clamp(value / half, -kMostUnits, kMostUnits) : 0;
-    }
+  std::vector<double> units = extents_of(box_of(objectives, all));
+  for (double& unit : units) unit = unit > 0 ? unit : 1;
+  return units;
+}
+
+/// The units in which the largest extent of the box is 1.
+std::vector<double> fitted_units(const std::vector<double>& units, const Box& box) {
+  double largest = 0;
+  for (std::size_t k = 0; k < box.ideal.size(); ++k)
+    largest = std::max(largest, (box.nadir[k] - box.ideal[k]) / units[k]);
+  std::vector<double> fitted = units;
+  for (double& unit : fitted) unit *= largest > 0 ? largest : 1;
+  return fitted;
+}
+
+Points in_units(Points objectives, const std::vector<double>& units) {
+  for (std::size_t i = 0; i < objectives.size(); ++i) {
+    for (std::size_t k = 0; k < units.size(); ++k)
+      objectives[i][k] = std::clamp(objectives[i][k] / units[k], -kMostUnits, kMostUnits);
   }
   return objectives;
 }
@@ -162,13 +175,20 @@ void Search::advance(Points points) {
   if (!violations_.empty()) select_population();
 }
 
+Selection Search::selection_of(const Points& objectives) {
+  if (!options_.normalize) return select(objectives, capacity_, kOutlier);
+  if (!are_units_known_) units_ = ranges_of(objectives);
+  are_units_known_ = are_units_known_ || 2 * objectives.size() >= capacity_;
+  return select(in_units(objectives, fitted_units(units_, box_)), capacity_, kNoOutlier);
+}
+
 void Search::select_population() {
   const std::vector<std::size_t> order = by_violation(violations_);
   const auto end = std::find_if(order.begin(), order.end(),
                                 [&](std::size_t i) { return violations_[i] > violations_[order.front()]; });
   const std::vector<std::size_t> best(order.begin(), end);
   const Points objectives = rows_of(objectives_, best);
-  const Selection selection = select(options_.normalize ? in_units(objectives, box_) : objectives, capacity_);
+  const Selection selection = selection_of(objectives);
   box_ = box_of(objectives, selection.corners);
   corners_ = places_of(selection.corners, selection.members);
   std::vector<std::size_t> members;

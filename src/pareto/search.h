@@ -41,6 +41,7 @@ class Search {
   Points unseen(Points points);
   bool is_new(std::span<const double> point);
   void select_population();
+  Selection selection_of(const Points& objectives);
   void keep(const std::vector<std::size_t>& members);
   void watch_stagnation();
   [[nodiscard]] Solution solution(std::size_t i) const;
@@ -59,6 +60,8 @@ class Search {
   std::vector<double> violations_;
   std::vector<std::size_t> corners_;
   Box box_;
+  std::vector<double> units_;     // the ranges of objectives in the first population
+  bool are_units_known_ = false;  // false while too few members are feasible to tell
 
   std::unordered_set<std::uint64_t> seen_;  // hashes of points, of discrete problems only
   std::int64_t evaluations_ = 0;

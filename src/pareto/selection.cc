@@ -19,9 +19,6 @@ using Indices = std::vector<std::size_t>;
 constexpr double kPrecision = 1e4;
 /// What an axis has in the other components: members that are equal but for those are told apart.
 constexpr double kAxisTilt = 1e-6;
-/// Members that are best in one objective enlarge the nadir while their sum of objectives stays below so many
-/// times the sum of the nadir's: outliers do not.
-constexpr double kOutlier = 1.5;
 
 /// The indices below `count` that are not in `some`, which rise.
 Indices all_but(const Indices& some, std::size_t count) {
@@ -102,7 +99,8 @@ void add_corner(const Points& objectives, std::size_t i, Indices& corners) {
 
 /// The members of the front that are nearest to the axes (best in all objectives but one), and those that are
 /// best in one objective where they enlarge the box of the former.
-Indices corners_of(const Points& objectives, const Indices& front, std::span<const double> ideal) {
+Indices corners_of(const Points& objectives, const Indices& front, std::span<const double> ideal,
+                   double outlier) {
   const std::size_t count = objectives.dimension();
   Indices nearest;
   for (std::size_t k = 0; k < count; ++k)
@@ -116,7 +114,7 @@ Indices corners_of(const Points& objectives, const Indices& front, std::span<con
   for (const std::size_t i : nearest) add_corner(objectives, i, corners);
   for (std::size_t k = 0; k < count && !others.empty(); ++k) {
     const std::size_t best = first_least(others, [&](std::size_t i) { return objectives[i][k]; });
-    if (!is_nowhere_above(objectives[best], box) && sum_of(objectives[best]) < kOutlier * sum_of(box))
+    if (!is_nowhere_above(objectives[best], box) && sum_of(objectives[best]) < outlier * sum_of(box))
       add_corner(objectives, best, corners);
   }
   return corners;
@@ -209,9 +207,9 @@ Box box_of(const Points& objectives, const std::vector<std::size_t>& corners) {
   return {least(objectives), greatest(objectives, corners)};
 }
 
-Selection select(const Points& objectives, std::size_t count) {
+Selection select(const Points& objectives, std::size_t count, double outlier) {
   const Indices front = rounded_front(objectives);
-  const Indices corners = corners_of(objectives, front, least(objectives));
+  const Indices corners = corners_of(objectives, front, least(objectives), outlier);
   const Box box = box_of(objectives, corners);
   if (front.size() <= count) {
     Indices members = front;

@@ -21,7 +21,9 @@ struct Selection {
 
 Box box_of(const Points& objectives, const std::vector<std::size_t>& corners);
 
-/// Selects `count` of the points, all if there are no more; `count` is twice the objectives at least.
-Selection select(const Points& objectives, std::size_t count);
+/// Selects `count` of the points, all if there are no more; `count` is twice the objectives at least. Members
+/// that are best in one objective enlarge the box while their sum of objectives is below `outlier` times its
+/// nadir's.
+Selection select(const Points& objectives, std::size_t count, double outlier);
 
 }  // namespace stweaver::pareto
