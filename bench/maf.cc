@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numbers>
@@ -343,122 +344,148 @@ void run(const Options& options) {
 
 constexpr double kGolden = 0.6180339887498949;
 
-/// The points at which checks.csv has objective values: the middle, the golden section, and one on the front.
-std::vector<double> check_point(int number, const pareto::Problem& problem, const std::string& kind) {
-  const std::size_t positions = static_cast<std::size_t>(problem.objectives) - 1;
-  const std::size_t count = problem.variables.size();
-  const auto share = [&](std::size_t i) {
-    const double golden = kGolden * static_cast<double>(i + 1);
-    return kind == "mid" ? 0.5 : golden - std::floor(golden);
-  };
-  std::vector<double> x;
-  for (std::size_t i = 0; i < count; ++i)
-    x.push_back(problem.variables[i].lower +
-                (share(i) * (problem.variables[i].upper - problem.variables[i].lower)));
-  if (kind != "optimal") return x;
-  if (number == 8 || number == 9) return {0.3, -0.2};
-  const auto set_rest = [&](auto value) {
-    for (std::size_t i = positions; i < count; ++i) x[i] = value(i);
-  };
-  if (number <= 6) set_rest([](std::size_t) { return 0.5; });
-  if (number == 7) {
-    for (std::size_t i = 0; i < positions; ++i) x[i] *= 0.25;
-    set_rest([](std::size_t) { return 0.0; });
-  }
-  if (number == 10 || number == 11)
-    set_rest([](std::size_t i) { return 0.35 * 2 * static_cast<double>(i + 1); });
-  if (number == 12) {
-    // y = 0.35 for every variable, from the last backwards, through the bias by the mean of those behind.
-    double sum = 0;
-    for (std::size_t i = count; i-- > 0;) {
-      const double mean = i + 1 < count ? sum / static_cast<double>(count - 1 - i) : 0;
-      const double v = 0.98 / 49.98;
-      const double exponent =
-          0.02 + (49.98 * (v - ((1 - (2 * mean)) * std::abs(std::floor(0.5 - mean) + v))));
-      const double z = i + 1 < count ? std::pow(0.35, 1 / exponent) : 0.35;
-      x[i] = z * 2 * static_cast<double>(i + 1);
-      sum += z;
-    }
-  }
-  if (number == 13) {
-    x[1] = 0.4;
-    for (std::size_t i = 2; i < count; ++i)
-      x[i] = 2 * x[1] *
-             std::sin((2 * std::numbers::pi * x[0]) +
-                      (static_cast<double>(i + 1) * std::numbers::pi / static_cast<double>(count)));
-  }
-  if (number >= 14) {
-    std::size_t begin = positions;
-    const std::vector<std::size_t> sizes = maf_groups(problem.objectives);
-    for (std::size_t m = 0; m < sizes.size(); ++m) {
-      const double y = number == 14 && m % 2 == 1 ? 1 : 0;
-      for (std::size_t i = begin; i < begin + (2 * sizes[m]); ++i) {
-        const double part = static_cast<double>(i + 1) / static_cast<double>(count);
-        x[i] = (y + (10 * x[0])) / (number == 14 ? 1 + part : 1 + std::cos(std::numbers::pi / 2 * part));
-      }
-      begin += 2 * sizes[m];
-    }
+/// For MaF12: y = 0.35 in every variable, found from the last backwards as each is biased by those behind it.
+std::vector<double> unbiased_point(std::size_t count) {
+  constexpr double kTarget = 0.35;
+  const double v = 0.98 / 49.98;
+  std::vector<double> x(count);
+  double sum = kTarget;
+  x.back() = kTarget * 2 * static_cast<double>(count);
+  for (std::size_t i = count - 1; i-- > 0;) {
+    const double mean = sum / static_cast<double>(count - 1 - i);
+    const double exponent = 0.02 + (49.98 * (v - ((1 - (2 * mean)) * std::abs(std::floor(0.5 - mean) + v))));
+    const double z = std::pow(kTarget, 1 / exponent);
+    x[i] = z * 2 * static_cast<double>(i + 1);
+    sum += z;
   }
   return x;
 }
 
-/// The largest error of the objectives of a row of checks.csv, relative to the value where that is not small.
+/// For MaF13: distance variables at their optimum for the second position.
+void settle_distances(std::vector<double>& x) {
+  x[1] = 0.4;
+  const auto count = static_cast<double>(x.size());
+  for (std::size_t i = 2; i < x.size(); ++i)
+    x[i] = 2 * x[1] *
+           std::sin((2 * std::numbers::pi * x[0]) + (static_cast<double>(i + 1) * std::numbers::pi / count));
+}
+
+/// For MaF14 and MaF15: y = 0, or 1 for Rosenbrock's function, in each group.
+void settle_groups(int number, int objectives, std::vector<double>& x) {
+  std::size_t i = static_cast<std::size_t>(objectives) - 1;
+  std::size_t m = 0;
+  for (const std::size_t size : maf_groups(objectives)) {
+    const double y = number == 14 && m % 2 == 1 ? 1 : 0;
+    for (const std::size_t end = i + (2 * size); i < end; ++i) {
+      const double share = static_cast<double>(i + 1) / static_cast<double>(x.size());
+      x[i] = (y + (10 * x[0])) / (number == 14 ? 1 + share : 1 + std::cos(std::numbers::pi / 2 * share));
+    }
+    ++m;
+  }
+}
+
+/// A point on the front, given the golden section.
+std::vector<double> optimal_point(int number, int objectives, std::vector<double> x) {
+  const auto begin = x.begin() + std::min<std::ptrdiff_t>(objectives - 1, std::ssize(x));
+  if (number <= 6) std::fill(begin, x.end(), 0.5);
+  if (number == 7) {
+    for (double& value : x) value *= 0.25;
+    std::fill(begin, x.end(), 0.0);
+  }
+  if (number == 8 || number == 9) return {0.3, -0.2};
+  if (number == 10 || number == 11) {
+    for (auto at = begin; at != x.end(); ++at) *at = 0.35 * 2 * static_cast<double>(at - x.begin() + 1);
+  }
+  if (number == 12) return unbiased_point(x.size());
+  if (number == 13) settle_distances(x);
+  if (number >= 14) settle_groups(number, objectives, x);
+  return x;
+}
+
+/// The points at which checks.csv has objective values: the middle, the golden section, and one on the front.
+std::vector<double> check_point(int number, const pareto::Problem& problem, const std::string& kind) {
+  std::vector<double> x;
+  x.reserve(problem.variables.size());
+  for (const pareto::Variable& variable : problem.variables) {
+    const double golden = kGolden * static_cast<double>(x.size() + 1);
+    const double share = kind == "mid" ? 0.5 : golden - std::floor(golden);
+    x.push_back(variable.lower + (share * (variable.upper - variable.lower)));
+  }
+  return kind == "optimal" ? optimal_point(number, problem.objectives, x) : x;
+}
+
+double relative_error(double value, double expected, double smallest) {
+  return std::abs(value - expected) / std::max(std::abs(expected), smallest);
+}
+
+/// The largest error of a row of checks.csv, relative to the values where they are not small.
 double check_row(const Row& row) {
-  const int problem_number = static_cast<int>(parse_number(cell(row, "problem").substr(3), "column problem"));
-  const auto objectives = static_cast<int>(number(row, "M"));
-  const pareto::Problem problem = maf_problem(problem_number, objectives);
-  const std::vector<double> x = check_point(problem_number, problem, cell(row, "point"));
+  constexpr double kSmall = 0.01;
+  const int index = static_cast<int>(parse_number(cell(row, "problem").substr(3), "column problem"));
+  const int objectives = static_cast<int>(number(row, "M"));
+  const pareto::Problem problem = maf_problem(index, objectives);
+  const std::vector<double> x = check_point(index, problem, cell(row, "point"));
   std::vector<double> f(static_cast<std::size_t>(objectives));
   problem.evaluate(x, f);
-  constexpr double kSmall = 0.01;
-  double worst = std::abs(number(row, "sum_x") - std::accumulate(x.begin(), x.end(), 0.0)) /
-                 std::max(1.0, std::abs(number(row, "sum_x")));
-  for (int m = 0; m < objectives; ++m) {
-    const double expected = number(row, fmt::format("f{}", m + 1));
-    worst = std::max(
-        worst, std::abs(f[static_cast<std::size_t>(m)] - expected) / std::max(std::abs(expected), kSmall));
-  }
+  double worst = relative_error(std::accumulate(x.begin(), x.end(), 0.0), number(row, "sum_x"), 1);
+  for (int m = 0; m < objectives; ++m)
+    worst = std::max(worst, relative_error(f[static_cast<std::size_t>(m)],
+                                           number(row, fmt::format("f{}", m + 1)), kSmall));
   return worst;
 }
 
-/// Compares objective values and generated fronts with those in the data.
-bool check(const Options& options) {
+/// The number of rows of checks.csv that are not met.
+std::size_t check_values(const std::string& data) {
   constexpr double kTolerance = 1e-10;
-  constexpr double kDigits = 1e-8;  // fronts are stored with nine
-  if (options.data.empty())
-    fail("--check compares with published values: say where they are with --data DIR");
-  const std::vector<Row> rows = read_table(fs::path(options.data) / "checks.csv");
+  const std::vector<Row> rows = read_table(fs::path(data) / "checks.csv");
   double worst = 0;
   std::size_t wrong = 0;
   for (const Row& row : rows) {
     const double error = check_row(row);
     worst = std::max(worst, error);
-    if (error > kTolerance) {
-      ++wrong;
-      fmt::print("{} M={} {}: error {:.2g}\n", cell(row, "problem"), cell(row, "M"), cell(row, "point"),
-                 error);
-    }
+    if (error <= kTolerance) continue;
+    ++wrong;
+    fmt::print("{} M={} {}: error {:.2g}\n", cell(row, "problem"), cell(row, "M"), cell(row, "point"), error);
   }
   fmt::print("objective values: {} points, {} wrong, largest error {:.2g}\n", rows.size(), wrong, worst);
-  std::size_t fronts = 0;
+  return wrong;
+}
+
+/// How far apart two fronts are, in parts of their largest value; infinitely far unless of one size.
+double front_error(const Points& made, const Points& stored) {
+  if (made.size() != stored.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    for (const double value : stored[i]) largest = std::max(largest, std::abs(value));
+  }
+  return pareto::inverted_generational_distance(stored, made) / largest;
+}
+
+/// The number of generated fronts that are not those of the data.
+std::size_t check_fronts(const Options& options) {
+  constexpr double kTolerance = 1e-8;  // stored with nine digits
+  double worst = 0;
+  std::size_t wrong = 0;
+  std::size_t count = 0;
   for (const Instance& instance : instances_of(options)) {
     const fs::path file = front_file(options.data, instance.problem, instance.objectives);
     if (!fs::exists(file)) continue;
-    const Points stored = read_points(file, instance.objectives);
     const Points made = maf_front(instance.problem, instance.objectives);
-    double size = 0;
-    for (const double value : stored[0]) size = std::max(size, std::abs(value));
-    const double error = made.size() == stored.size()
-                             ? pareto::inverted_generational_distance(stored, made) / std::max(size, 1.0)
-                             : 1;
-    ++fronts;
-    if (error <= kDigits) continue;
+    const double error = front_error(made, read_points(file, instance.objectives));
+    worst = std::max(worst, error);
+    ++count;
+    if (error <= kTolerance) continue;
     ++wrong;
-    fmt::print("front of {} M={}: {} points made, {} stored, distance {:.2g}\n", instance.name(),
-               instance.objectives, made.size(), stored.size(), error);
+    fmt::print("front of {} M={}: error {:.2g}\n", instance.name(), instance.objectives, error);
   }
-  fmt::print("fronts: {} compared\n", fronts);
-  return wrong == 0;
+  fmt::print("fronts: {} compared, {} wrong, largest error {:.2g}\n", count, wrong, worst);
+  return wrong;
+}
+
+bool check(const Options& options) {
+  if (options.data.empty())
+    fail("--check compares with published values: say where they are with --data DIR");
+  return check_values(options.data) + check_fronts(options) == 0;
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ double bowl(In distances) {
   return sum;
 }
 double rugged(In distances) {
-  double sum = static_cast<double>(distances.size());
+  auto sum = static_cast<double>(distances.size());
   for (const double x : distances) sum += square(x - 0.5) - std::cos(20 * pi * (x - 0.5));
   return 100 * sum;
 }
@@ -121,7 +121,7 @@ void maf7(In x, Out f) {
   double sum = 0;
   for (const double value : distances) sum += value;
   const double g = 1 + (9 * sum / static_cast<double>(distances.size()));
-  double h = static_cast<double>(f.size());
+  auto h = static_cast<double>(f.size());
   for (std::size_t m = 0; m + 1 < f.size(); ++m) {
     f[m] = x[m];
     h -= x[m] / (1 + g) * (1 + std::sin(3 * pi * x[m]));
@@ -404,13 +404,13 @@ std::vector<pareto::Variable> box(std::size_t count, double lower, double upper)
   return std::vector<pareto::Variable>(count, pareto::real_variable(lower, upper));
 }
 
-Problem unit_problem(int objectives, int distances, Objectives function) {
-  return unconstrained(objectives, box(static_cast<std::size_t>(objectives - 1 + distances), 0, 1),
+Problem unit_problem(int objectives, std::size_t distances, Objectives function) {
+  return unconstrained(objectives, box(static_cast<std::size_t>(objectives) + distances - 1, 0, 1),
                        std::move(function));
 }
 
 Problem wfg_problem(int objectives, Objectives function) {
-  constexpr int kDistances = 10;
+  constexpr std::size_t kDistances = 10;
   Problem problem = unit_problem(objectives, kDistances, std::move(function));
   for (std::size_t i = 0; i < problem.variables.size(); ++i)
     problem.variables[i].upper = 2 * static_cast<double>(i + 1);
@@ -433,7 +433,7 @@ Problem plane_problem(int number, int objectives) {
 
 Problem large_problem(int number, int objectives) {
   const std::vector<std::size_t> sizes = maf_groups(objectives);
-  std::vector<pareto::Variable> variables = box(static_cast<std::size_t>(objectives - 1), 0, 1);
+  std::vector<pareto::Variable> variables = box(static_cast<std::size_t>(objectives) - 1, 0, 1);
   for (const std::size_t size : sizes)
     variables.insert(variables.end(), 2 * size, pareto::real_variable(0, 10));
   const auto function = number == 14 ? maf14 : maf15;
@@ -492,8 +492,8 @@ bool is_in_polygon(double x, double y, const Points& polygon) {
 }
 
 Problem maf_problem(int number, int objectives) {
-  constexpr int kDistances = 10;
-  constexpr int kManyDistances = 20;
+  constexpr std::size_t kDistances = 10;
+  constexpr std::size_t kManyDistances = 20;
   constexpr int kMostObjectives = 1000;
   if (objectives < kFewestMafObjectives || objectives > kMostObjectives)
     fail("MaF problems have ", kFewestMafObjectives, " to ", kMostObjectives, " objectives, not ",

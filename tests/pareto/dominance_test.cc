@@ -71,8 +71,8 @@ TEST(Nondominated, OfNothingIsNothing) {
 
 TEST(NondominatedFronts, AreThoseOfTheDefinition) {
   Random random(1);
-  for (const std::size_t dimension : {1, 2, 3, 5, 15}) {
-    for (const std::size_t values : {2, 4, 1000}) {
+  for (const std::size_t dimension : {1U, 2U, 3U, 5U, 15U}) {
+    for (const std::size_t values : {2U, 4U, 1000U}) {
       const Points points = random_points(120, dimension, values, random);
       const std::vector<std::size_t> expected = peeled_fronts(points);
       EXPECT_EQ(nondominated_fronts(points), expected) << dimension << " objectives, " << values << " values";

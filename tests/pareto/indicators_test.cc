@@ -46,7 +46,7 @@ TEST(Hypervolume, IsTheVolumeBelowTheReference) {
 
 TEST(Hypervolume, OfASimplexIsKnown) {
   // One point at 0 but for one objective, for each: all that is outside is the cube above all of them.
-  for (const std::size_t dimension : {3, 4, 5}) {
+  for (const std::size_t dimension : {3U, 4U, 5U}) {
     Points points(dimension);
     for (std::size_t k = 0; k < dimension; ++k) {
       std::vector<double> point(dimension, 0);
@@ -60,7 +60,7 @@ TEST(Hypervolume, OfASimplexIsKnown) {
 
 TEST(Hypervolume, AgreesWithItsEstimate) {
   Random random(1);
-  for (const std::size_t dimension : {3, 5}) {
+  for (const std::size_t dimension : {3U, 5U}) {
     Points points(dimension);
     points.resize(30);
     for (std::size_t i = 0; i < points.size(); ++i) {
