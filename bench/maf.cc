@@ -25,6 +25,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "archive/archive.h"
@@ -133,6 +134,8 @@ struct Options {
   bool random = false;
   bool json = false;
   bool check = false;
+  bool front = false;
+  bool answer = false;
 };
 
 struct Run {
@@ -340,6 +343,42 @@ void run(const Options& options) {
   if (options.json) fmt::print("{}\n", all.dump(2));
 }
 
+// For searches of others.
+
+/// Answers each point on standard input with its objectives, as doubles in the machine's own form.
+void answer(const Instance& instance) {
+  const pareto::Problem problem = maf_problem(instance.problem, instance.objectives);
+  std::vector<double> x(problem.variables.size());
+  std::vector<double> f(static_cast<std::size_t>(instance.objectives));
+  while (std::fread(x.data(), sizeof(double), x.size(), stdin) == x.size()) {
+    problem.evaluate(x, f);
+    if (std::fwrite(f.data(), sizeof(double), f.size(), stdout) != f.size())
+      fail("nobody reads the objectives");
+    std::fflush(stdout);
+  }
+}
+
+/// The bounds of the variables, two lines, and the points of the front, as text.
+void print_front(const Instance& instance) {
+  const pareto::Problem problem = maf_problem(instance.problem, instance.objectives);
+  std::vector<double> lower;
+  std::vector<double> upper;
+  for (const pareto::Variable& variable : problem.variables) {
+    lower.push_back(variable.lower);
+    upper.push_back(variable.upper);
+  }
+  fmt::print("{}\n{}\n", fmt::join(lower, " "), fmt::join(upper, " "));
+  const Points front = maf_front(instance.problem, instance.objectives);
+  for (std::size_t i = 0; i < front.size(); ++i) fmt::print("{}\n", fmt::join(front[i], " "));
+}
+
+/// Refuses more than one.
+Instance only_instance(const Options& options) {
+  const std::vector<Instance> instances = instances_of(options);
+  if (instances.size() != 1) fail("one problem at a time: give --problem and --objectives");
+  return instances.front();
+}
+
 // Checking.
 
 constexpr double kGolden = 0.6180339887498949;
@@ -505,10 +544,19 @@ int main(int argc, char** argv) {
   app.add_flag("--random", options.random, "random search instead");
   app.add_flag("--json", options.json);
   app.add_flag("--check", options.check, "compare objective values and fronts with those of the data");
+  app.add_flag("--front", options.front, "print bounds and front of one problem");
+  app.add_flag("--answer", options.answer,
+               "objectives of one problem for each point on standard input, as doubles");
   CLI11_PARSE(app, argc, argv);
   try {
     if (options.check) return stweaver::check(options) ? 0 : 1;
-    stweaver::run(options);
+    if (options.answer) {
+      stweaver::answer(stweaver::only_instance(options));
+    } else if (options.front) {
+      stweaver::print_front(stweaver::only_instance(options));
+    } else {
+      stweaver::run(options);
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "maf: %s\n", error.what());
