@@ -18,8 +18,9 @@ struct SearchOptions {
   int population = 0;  ///< 0: 25 for each objective; rounded up to a multiple of the objectives
   int threads = 0;     ///< that evaluate; 0: as many as the machine has
   std::optional<double> seconds = {};  ///< returns what it has then
-  /// Returns after so many evaluations in which neither the ideal point nor the nadir estimate moved by more
-  /// than the share of the front's extent at which the algorithm calls them stable; 0: never.
+  /// Returns after so many evaluations in which neither the least violation changed nor the ideal point or
+  /// the nadir estimate moved by more than the share of the front's extent at which the algorithm calls them
+  /// stable; 0: never.
   std::int64_t stagnation = 0;
   std::stop_token stop = {};  ///< returns what it has, too
 
@@ -35,8 +36,7 @@ struct SearchResult {
   std::vector<Solution> corners;     ///< members that are best in one objective, or in all but one
   std::int64_t evaluations = 0;
   std::int64_t generations = 0;
-  std::optional<std::int64_t> switched_at =
-      {};  ///< evaluations when corners were stable and the spread began
+  std::optional<std::int64_t> switched_at = {};  ///< evaluations when corners were stable
   double seconds = 0;
 };
 

@@ -212,10 +212,12 @@ void Search::keep(const std::vector<std::size_t>& members) {
 
 void Search::watch_stagnation() {
   const std::vector<double> extents = extents_of(box_);
-  if (!last_box_.ideal.empty() && is_stable(last_box_.ideal, box_.ideal, extents) &&
-      is_stable(last_box_.nadir, box_.nadir, extents))
+  const double violation = violations_.front();  // the least
+  if (!last_box_.ideal.empty() && violation == last_violation_ &&
+      is_stable(last_box_.ideal, box_.ideal, extents) && is_stable(last_box_.nadir, box_.nadir, extents))
     return;
   last_box_ = box_;
+  last_violation_ = violation;
   moved_at_ = evaluations_;
 }
 

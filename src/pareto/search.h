@@ -68,6 +68,7 @@ class Search {
   std::int64_t generations_ = 0;
   int idle_ = 0;               // generations in a row without a new point
   Box last_box_;               // when it last moved
+  double last_violation_ = 0;  // the least of the population then
   std::int64_t moved_at_ = 0;  // evaluations then
 };
 
