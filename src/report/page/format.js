@@ -1,0 +1,38 @@
+// Numbers and elements as people read them. Texts become text nodes and nothing else, so that none of them is ever
+// read as HTML, whatever a trace says.
+
+const GIB = 2 ** 30;
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function gib(bytes, digits = 2) {
+  return (bytes / GIB).toFixed(digits) + ' GiB';
+}
+
+/** Bytes in the largest unit of which there is at least one. */
+export function size(bytes) {
+  let unit = 0;
+  let amount = bytes;
+  for (; Math.abs(amount) >= 1024 && unit < UNITS.length - 1; ++unit) amount /= 1024;
+  return (unit === 0 || Number.isInteger(amount) ? String(amount) : amount.toFixed(amount < 10 ? 2 : 1)) +
+      ' ' + UNITS[unit];
+}
+
+export function count(number) {
+  return number.toLocaleString('en');
+}
+
+export function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+export function percent(share, digits = 1) {
+  return (100 * share).toFixed(digits) + ' %';
+}
+
+/** An element with attributes and children (nodes or texts). */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
