@@ -3,7 +3,7 @@
 import {styled} from './colors.js';
 import {count, size} from './format.js';
 
-const MARGIN = {left: 76, right: 12, top: 20, bottom: 26};
+const MARGIN = {left: 76, right: 28, top: 20, bottom: 26};
 const TICK_DISTANCE = 48; // pixels, at least
 
 /** Multiples of a round number: 1, 2 or 5 times a power of ten, or for bytes a power of two. */

@@ -115,8 +115,9 @@ function mapSection(job, columns, view, explanation) {
     element('div', {class: 'controls'}, choice('Allocator', ALLOCATOR_NAMES, 2, place),
       choice('Colour by', COLORINGS, 0, color), zoomButtons(view)),
     legend, canvas,
-    element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out. PyTorch's allocators ` +
-      `are simulated here. Point at a block to have it explained. ${KEYS}`));
+    element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out; memory may move ` +
+      'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one time. ' +
+      `PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
 }
 
 function stepsSection(job) {
@@ -173,6 +174,7 @@ async function main() {
   document.getElementById('report').replaceChildren(
     element('h1', {}, 'Memory report'), jobsTable(jobs), chooser, place);
   await show(0);
+  view.changeNow();
   redrawOn((now) => (now === true ? view.changeNow() : view.change()));
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
