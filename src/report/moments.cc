@@ -62,10 +62,8 @@ StrandedMoment stranded_moment(const Trace& trace, const std::vector<Reserve>& r
   moment.allocated = now.allocated;
   moment.requested = now.requested;
   moment.segments = allocator.segments();
-  if (before.requests.size() < trace.requests.size()) {
-    const Request& next = trace.requests[before.requests.size()];
-    if (next.life.lower == moment.time) moment.request = next;
-  }
+  const bool grows = top != nullptr && moment.reserved < top->bytes;
+  if (grows) moment.request = trace.requests.at(before.requests.size());
   return moment;
 }
 

@@ -95,7 +95,7 @@ Trace trained(int steps) {
 }
 
 JobReport reported(Trace trace) {
-  return report_job(std::move(trace), {.timeout = 0.1, .threads = 1});
+  return report_job(std::move(trace), {.threads = 1, .timeout = 0.1});
 }
 
 ordered_json facts_of(const std::string& page) {

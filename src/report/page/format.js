@@ -4,7 +4,9 @@
 const GIB = 2 ** 30;
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
+/** In GiB, as everywhere; what would read 0.00 or 0.01 in its own unit. */
 export function gib(bytes, digits = 2) {
+  if (Math.abs(bytes) < 0.1 * GIB) return size(bytes);
   return (bytes / GIB).toFixed(digits) + ' GiB';
 }
 

@@ -57,7 +57,7 @@ export function peakTable(job) {
   const {peak} = job;
   const bySite = peak.groups.some((group) => group.site !== '');
   const rows = peak.groups.map((group) => [
-    group.site || 'requests of ' + size(group.largest), gib(group.bytes, 3), share(group.bytes, peak.bytes),
+    group.site || (bySite ? 'no line known, ' : '') + 'requests of ' + size(group.largest), gib(group.bytes, 3), share(group.bytes, peak.bytes),
     count(group.requests),
     group.smallest === group.largest ? size(group.largest) : `${size(group.smallest)} to ${size(group.largest)}`,
     CLASS_NAMES[group.class], group.stream]);
@@ -65,7 +65,7 @@ export function peakTable(job) {
     rows.push([counted(peak.more, 'smaller group'), gib(peak.more_bytes, 3), share(peak.more_bytes, peak.bytes), '', '', '', '']);
   }
   return table(`Alive at event ${count(peak.time)}: ${counted(peak.requests, 'request')}, ${gib(peak.bytes)}`, [
-    [bySite ? 'line of code' : 'requests (the trace has no stack frames)', 'text'], ['GiB', 'number'], ['share', 'number'],
+    [bySite ? 'line of code' : 'requests (the trace has no stack frames)', 'text'], ['bytes', 'number'], ['share', 'number'],
     ['requests', 'number'], ['size of one', 'number'], ['class', 'text'], ['stream', 'number']], rows);
 }
 
