@@ -35,6 +35,7 @@ void report(const Options& options) {
   const std::string page = page_html(reports);
   write_file(options.output, page);
   std::vector<Comparison> comparisons;
+  comparisons.reserve(reports.size());
   for (JobReport& job : reports) comparisons.push_back(std::move(job.comparison));
   print_answer(options.json, report_text(options.output, page.size(), comparisons),
                report_json(options.output, page.size(), comparisons));

@@ -336,7 +336,7 @@ std::string page_html(const std::vector<JobReport>& reports, std::size_t most_bl
   std::string data;
   for (const JobReport& report : reports) {
     const PageJob job = page_job(report, most_blocks / reports.size());
-    data += text("<script type=\"text/plain\" id=\"data-", jobs.size(), "\">", job.data, "</script>\n");
+    data += text(R"(<script type="text/plain" id="data-)", jobs.size(), R"(">)", job.data, "</script>\n");
     jobs.push_back(job.facts);
   }
   // What comes from traces is filled in from the last place to the first: it may look like a place itself.

@@ -1,7 +1,7 @@
 // A canvas with axes: time below, bytes at the left.
 
 import {styled} from './colors.js';
-import {count, size} from './format.js';
+import {count, inUnitOf} from './format.js';
 
 const MARGIN = {left: 76, right: 28, top: 20, bottom: 26};
 const TICK_DISTANCE = 48; // pixels, at least
@@ -17,6 +17,11 @@ export function ticks(begin, end, most, bytes) {
   const found = [];
   for (let value = Math.ceil(begin / step) * step; value <= end; value += step) found.push(value);
   return found;
+}
+
+/** With as many digits as it takes to tell ticks apart. */
+function sizeTick(value, end, step) {
+  return inUnitOf(end, value, (unit) => Math.min(Math.max(Math.ceil(-Math.log10(step / unit)), 0), 9));
 }
 
 /** The canvas in the size that it has on the screen; drawing is in CSS pixels. */
@@ -57,10 +62,12 @@ export class Plot {
     context.lineWidth = 1;
     context.textAlign = 'right';
     context.textBaseline = 'middle';
-    for (const value of ticks(bytes.begin, bytes.end, height / TICK_DISTANCE, true)) {
+    const found = ticks(bytes.begin, bytes.end, height / TICK_DISTANCE, true);
+    const step = found.length > 1 ? found[1] - found[0] : bytes.end;
+    for (const value of found) {
       const y = Math.round(top + height * (1 - (value - bytes.begin) / (bytes.end - bytes.begin))) + 0.5;
       line(context, left, y, left + width, y);
-      context.fillText(size(value), left - 6, y);
+      context.fillText(sizeTick(value, bytes.end, step), left - 6, y);
     }
     context.textAlign = 'center';
     context.textBaseline = 'top';

@@ -7,7 +7,13 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 /** In GiB, as everywhere; what would read 0.00 or 0.01 in its own unit. */
 export function gib(bytes, digits = 2) {
   if (Math.abs(bytes) < 0.1 * GIB) return size(bytes);
-  return (bytes / GIB).toFixed(digits) + ' GiB';
+  return (bytes / GIB).toFixed(digits) + '\u00a0GiB';
+}
+
+/** Bytes in the unit that suits `largest`, with `digits(bytes of a unit)` after the point. */
+export function inUnitOf(largest, bytes, digits) {
+  const power = Math.min(Math.max(Math.floor(Math.log2(Math.max(largest, 1)) / 10), 0), UNITS.length - 1);
+  return (bytes / 2 ** (10 * power)).toFixed(digits(2 ** (10 * power))) + ' ' + UNITS[power];
 }
 
 /** Bytes in the largest unit of which there is at least one. */
@@ -16,7 +22,7 @@ export function size(bytes) {
   let amount = bytes;
   for (; Math.abs(amount) >= 1024 && unit < UNITS.length - 1; ++unit) amount /= 1024;
   return (unit === 0 || Number.isInteger(amount) ? String(amount) : amount.toFixed(amount < 10 ? 2 : 1)) +
-      ' ' + UNITS[unit];
+      '\u00a0' + UNITS[unit];
 }
 
 export function count(number) {
@@ -28,7 +34,7 @@ export function counted(number, noun) {
 }
 
 export function percent(share, digits = 1) {
-  return (100 * share).toFixed(digits) + ' %';
+  return (100 * share).toFixed(digits) + '\u00a0%';
 }
 
 /** An element with attributes and children (nodes or texts). */

@@ -26,7 +26,7 @@ export function jobsTable(jobs) {
   return table('Reserved at most, and the share of it that was asked for', [
     ['job', 'text'], ['asked for', 'number'],
     ...ALLOCATOR_NAMES.flatMap((name) => [[name, 'number'], ['', 'number']]),
-    ['saved against the default', 'number'], ['against expandable', 'number'], ['room to grow', 'number']], rows);
+    ['less than default', 'number'], ['less than expandable', 'number'], ['room to grow', 'number']], rows);
 }
 
 function growth(factor) {
@@ -45,8 +45,9 @@ export function verdict(job) {
     `This job asks for ${gib(requested)} at most. STWeaver reserves ${gib(reserved[2])}: ` +
     `${compared(0)} and ${compared(1)}.`];
   if (room[0] > 1) {
-    lines.push(`In what the default reserves, everything but persistent memory could grow by ${percent(room[0] - 1, 0)} ` +
-      'under STWeaver: longer sequences or larger batches, as far as memory is proportional to them.');
+    const beside = room[1] > 1 ? `, and by ${percent(room[1] - 1, 0)} in what expandable segments reserve` : '';
+    lines.push(`Under STWeaver everything but persistent memory could grow by ${percent(room[0] - 1, 0)} in what the ` +
+      `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
   lines.push(`The default's reserve was ${measured ? 'measured by the job itself' : 'simulated'}, that of expandable ` +
     `segments simulated; STWeaver planned from ${counted(steps, 'step')} and served the whole job on this machine.`);
