@@ -2,6 +2,7 @@
 #pragma once
 
 #include "report/answers.h"     // IWYU pragma: export
+#include "report/difference.h"  // IWYU pragma: export
 #include "report/job_report.h"  // IWYU pragma: export
 #include "report/page.h"        // IWYU pragma: export
 #include "report/table.h"       // IWYU pragma: export
