@@ -179,11 +179,12 @@ def test_texts_of_a_trace_are_never_read_as_html(stweaver: Run, tmp_path: Path) 
 
 
 def test_answers_with_json(answer: Answer, tmp_path: Path) -> None:
-    output = tmp_path / "page.html"
-    said = answer("report", TRACE, TRACE, "-o", output)
+    trace, output = tmp_path / "job.pickle", tmp_path / "page.html"
+    trace.write_bytes(pickle.dumps(small_snapshot("text")))
+    said = answer("report", trace, trace, "-o", output)
     assert said["file"] == str(output)
     assert said["bytes"] == output.stat().st_size
-    assert [job["requests"] for job in said["jobs"]] == [26_882, 26_882]
+    assert [job["requests"] for job in said["jobs"]] == [8, 8]
 
 
 def test_refuses_to_write_where_it_cannot(stweaver: Run, tmp_path: Path) -> None:
@@ -195,10 +196,11 @@ def test_refuses_to_write_where_it_cannot(stweaver: Run, tmp_path: Path) -> None
 
 
 def test_refuses_a_bad_trace_and_writes_nothing(stweaver: Run, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.pickle"
+    good, bad = tmp_path / "good.pickle", tmp_path / "bad.pickle"
+    good.write_bytes(pickle.dumps(small_snapshot("text")))
     bad.write_bytes(b"no snapshot")
     output = tmp_path / "page.html"
-    result = stweaver("report", TRACE, bad, "-o", output)
+    result = stweaver("report", good, bad, "-o", output)
     assert (result.returncode, result.stdout) == (2, "")
     assert "bad.pickle" in result.stderr
     assert not output.exists()
