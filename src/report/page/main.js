@@ -58,8 +58,8 @@ function zoomButtons(view) {
     view.space.reset();
     view.change();
   };
-  return element('span', {class: 'buttons'}, button('+', 'zoom in', zoom(0.6)), button('\u2212', 'zoom out', zoom(1 / 0.6)),
-    button('all', 'show all', reset));
+  return element('span', {class: 'buttons'}, button('+', 'zoom in', zoom(0.6)),
+    button('\u2212', 'zoom out', zoom(1 / 0.6)), button('all', 'show all', reset));
 }
 
 function curveSwitches(curves, view) {
@@ -94,7 +94,8 @@ function mapSection(job, columns, view, explanation) {
     'aria-label': 'The address space over time: each request a rectangle at its addresses. Arrow keys move, plus and ' +
       'minus zoom; the request in the middle is read out.'});
   const legend = element('div', {class: 'legend'});
-  const map = new AddressMap(canvas, columns, job, view, (lines, event) => explanation.show(lines, event), (entries) => {
+  const show = (lines, event) => explanation.show(lines, event);
+  const map = new AddressMap(canvas, columns, job, view, show, (entries) => {
     legend.replaceChildren(...entries.map(([color, name]) => {
       const swatch = element('span', {class: 'swatch'});
       swatch.style.background = color;
@@ -116,12 +117,14 @@ function mapSection(job, columns, view, explanation) {
       choice('Colour by', COLORINGS, 0, color), zoomButtons(view)),
     legend, canvas,
     element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out; memory may move ` +
-      'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one time. ' +
-      `PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
+      'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one ' +
+      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
 }
 
 function stepsSection(job) {
-  if (job.steps.length === 0) return section('steps', 'Steps', element('p', {}, 'No steps were found: ' + job.step_note));
+  if (job.steps.length === 0) {
+    return section('steps', 'Steps', element('p', {}, 'No steps were found: ' + job.step_note));
+  }
   return section('steps', 'Steps side by side',
     element('p', {class: 'note'}, 'Bars: asked for at most. Lines: reserved at most, coloured as above.'),
     stepsPicture(job), stepsTables(job));
@@ -130,7 +133,7 @@ function stepsSection(job) {
 /** Shows job number `number` in `place`; gives its view, to be drawn again when something outside changes. */
 async function showJob(job, number, place, explanation) {
   const columns = await unpack(number, job.columns);
-  const view = new View(Math.max(job.events, 1), Math.max(job.extents[2], 1));
+  const view = new View(job.events, job.extents[2]);
   place.replaceChildren(
     element('h2', {class: 'job'}, job.name),
     element('p', {class: 'note'}, `Device ${job.device}, ${counted(job.requests, 'request')}, ` +

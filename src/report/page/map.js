@@ -71,7 +71,9 @@ function coloring(kind, job, columns) {
   };
   if (kind === 'size') return {pixels, legend: scale(columns.size, size)};
   if (kind === 'age') return {pixels, legend: scale(columns.life, (events) => 'lives ' + counted(events, 'event'))};
-  if (kind === 'stream') return {pixels, legend: categories(columns.stream, job.streams.map((name) => 'stream ' + name))};
+  if (kind === 'stream') {
+    return {pixels, legend: categories(columns.stream, job.streams.map((name) => 'stream ' + name))};
+  }
   if (kind === 'phase') return {pixels, legend: phaseColors(pixels, job, columns)};
   return {pixels, legend: categories(columns.class, CLASS_NAMES)};
 }
@@ -134,8 +136,11 @@ export class Raster {
       const small = left >= right || top >= bottom;
       if (left >= right) right = (left = Math.min(Math.max(Math.floor(x0), 0), width - 1)) + 1;
       if (top >= bottom) bottom = (top = Math.min(Math.max(Math.floor(y0), 0), height - 1)) + 1;
-      if (small) this.fillEmpty(left, right, top, bottom, colors[i], background);
-      else for (let row = top * width; row < bottom * width; row += width) pixels.fill(colors[i], row + left, row + right);
+      if (small) {
+        this.fillEmpty(left, right, top, bottom, colors[i], background);
+        continue;
+      }
+      for (let row = top * width; row < bottom * width; row += width) pixels.fill(colors[i], row + left, row + right);
     }
     return this.image;
   }

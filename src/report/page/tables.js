@@ -6,15 +6,17 @@ import {count, counted, element, gib, percent, size} from './format.js';
 /** A table; columns are [heading, 'text' or 'number'], rows arrays of texts or nodes. */
 export function table(caption, columns, rows) {
   const kinds = columns.map(([, kind]) => kind);
-  const head = element('tr', {}, ...columns.map(([heading, kind]) => element('th', {scope: 'col', class: kind}, heading)));
+  const heading = ([name, kind]) => element('th', {scope: 'col', class: kind}, name);
+  const head = element('tr', {}, ...columns.map(heading));
   const body = rows.map((row) => element('tr', {}, ...row.map((cell, i) =>
     element(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row', class: kinds[i]} : {class: kinds[i]}, cell))));
   return element('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
     element('table', {}, element('caption', {}, caption), element('thead', {}, head), element('tbody', {}, ...body)));
 }
 
+/** What is less than all does not read 100 %. */
 function share(part, whole) {
-  return whole === 0 ? '-' : percent(part / whole);
+  return whole === 0 ? '-' : percent(Math.min(part / whole, part < whole ? 0.999 : 1));
 }
 
 export function jobsTable(jobs) {
@@ -50,7 +52,8 @@ export function verdict(job) {
       `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
   lines.push(`The default's reserve was ${measured ? 'measured by the job itself' : 'simulated'}, that of expandable ` +
-    `segments simulated; STWeaver planned from ${counted(steps, 'step')} and served the whole job on this machine.`);
+    `segments simulated; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
+    'the whole job on this machine.');
   return element('div', {}, ...lines.map((line) => element('p', {}, line)));
 }
 
@@ -58,15 +61,18 @@ export function peakTable(job) {
   const {peak} = job;
   const bySite = peak.groups.some((group) => group.site !== '');
   const rows = peak.groups.map((group) => [
-    group.site || (bySite ? 'no line known, ' : '') + 'requests of ' + size(group.largest), gib(group.bytes, 3), share(group.bytes, peak.bytes),
+    group.site || (bySite ? 'no line known, ' : '') + 'requests of ' + size(group.largest),
+    gib(group.bytes, 3), share(group.bytes, peak.bytes),
     count(group.requests),
     group.smallest === group.largest ? size(group.largest) : `${size(group.smallest)} to ${size(group.largest)}`,
     CLASS_NAMES[group.class], group.stream]);
   if (peak.more > 0) {
-    rows.push([counted(peak.more, 'smaller group'), gib(peak.more_bytes, 3), share(peak.more_bytes, peak.bytes), '', '', '', '']);
+    rows.push([counted(peak.more, 'smaller group'), gib(peak.more_bytes, 3), share(peak.more_bytes, peak.bytes),
+      '', '', '', '']);
   }
   return table(`Alive at event ${count(peak.time)}: ${counted(peak.requests, 'request')}, ${gib(peak.bytes)}`, [
-    [bySite ? 'line of code' : 'requests (the trace has no stack frames)', 'text'], ['bytes', 'number'], ['share', 'number'],
+    [bySite ? 'line of code' : 'requests (the trace has no stack frames)', 'text'], ['bytes', 'number'],
+    ['share', 'number'],
     ['requests', 'number'], ['size of one', 'number'], ['class', 'text'], ['stream', 'number']], rows);
 }
 
@@ -79,15 +85,16 @@ export function strandedTables(job) {
     : 'memory from before recording was placed';
   const lines = [
     `At event ${count(moment.time)} ${wish}, and the default allocator's reserve grew to its peak. Just before, ` +
-    `${gib(idle)} of its ${gib(moment.reserved)} were reserved but unallocated (${share(idle, moment.reserved)}), and ` +
-    `${gib(moment.allocated - moment.requested)} were lost to rounding.`];
+    `${gib(idle)} of its ${gib(moment.reserved)} were reserved but unallocated (${share(idle, moment.reserved)}), ` +
+    `and ${gib(moment.allocated - moment.requested)} were lost to rounding.`];
   const rows = moment.kinds.map((kind) => [
     `${kind.small ? 'small' : 'large'} requests, stream ${kind.stream}${kind.pool ? `, pool ${kind.pool}` : ''}`,
-    count(kind.segments), gib(kind.reserved), gib(kind.free), count(kind.free_blocks), size(kind.largest), gib(kind.empty)]);
+    count(kind.segments), gib(kind.reserved), gib(kind.free), count(kind.free_blocks), size(kind.largest),
+    gib(kind.empty)]);
   return element('div', {}, ...lines.map((line) => element('p', {}, line)),
     table('Only requests of the same kind can use what is free', [
-      ['kind', 'text'], ['segments', 'number'], ['reserved', 'number'], ['unallocated', 'number'], ['free blocks', 'number'],
-      ['largest free block', 'number'], ['in empty segments', 'number']], rows));
+      ['kind', 'text'], ['segments', 'number'], ['reserved', 'number'], ['unallocated', 'number'],
+      ['free blocks', 'number'], ['largest free block', 'number'], ['in empty segments', 'number']], rows));
 }
 
 function quantile(sorted, share) {
@@ -156,6 +163,7 @@ export function segmentsPicture(job) {
   });
   return svg('svg', {viewBox: `0 0 ${width} ${Math.max(segments.length, 1) * row}`, preserveAspectRatio: 'none',
     class: 'segments', style: `height: ${Math.min(segments.length * row, 420)}px`, role: 'img',
-    'aria-label': `The ${counted(segments.length, 'segment')} with the most unallocated memory, of ${job.stranded.all_segments}`},
+    'aria-label': `The ${counted(segments.length, 'segment')} with the most unallocated memory, of ` +
+      count(job.stranded.all_segments)},
   svg('path', {class: 'used', d: used}), svg('path', {class: 'free', d: free}));
 }

@@ -2,13 +2,15 @@
 
 const ZOOM_PER_KEY = 1.4;
 const PAN_PER_KEY = 0.15; // of what is shown
+const LEAST_EVENTS = 16; // zoomed in so far that single events can be told apart
+const LEAST_BYTES = 4096;
 const ZOOM_PER_PIXEL = 1.0015; // of the wheel
 
-/** A stretch of [0, whole] that can be zoomed and moved, down to `least`. */
+/** A stretch of [0, whole], with whole > 0, that can be zoomed and moved, down to `least`. */
 export class Range {
   constructor(whole, least) {
-    this.whole = Math.max(whole, least);
-    this.least = least;
+    this.whole = whole;
+    this.least = Math.min(least, whole);
     this.reset();
   }
 
@@ -41,8 +43,8 @@ export class Range {
 /** Time and addresses together; whoever draws them listens. Several changes before a frame are drawn once. */
 export class View {
   constructor(events, extent) {
-    this.time = new Range(events, 16);
-    this.space = new Range(extent, 4096);
+    this.time = new Range(Math.max(events, 1), LEAST_EVENTS);
+    this.space = new Range(Math.max(extent, 1), LEAST_BYTES);
     this.listeners = [];
     this.pending = false;
   }
@@ -63,7 +65,7 @@ export class View {
   }
 
   setExtent(extent) {
-    this.space = new Range(extent, this.space.least);
+    this.space = new Range(Math.max(extent, 1), LEAST_BYTES);
     this.change();
   }
 }
