@@ -87,6 +87,10 @@ export function strandedTables(job) {
     `At event ${count(moment.time)} ${wish}, and the default allocator's reserve grew to its peak. Just before, ` +
     `${gib(idle)} of its ${gib(moment.reserved)} were reserved but unallocated (${share(idle, moment.reserved)}), ` +
     `and ${gib(moment.allocated - moment.requested)} were lost to rounding.`];
+  if (job.numbers.native_measured) {
+    lines.push(`This is simulated; the job itself measured a peak of ${gib(job.numbers.reserved[0])}, which is less ` +
+      'where it gave cached memory back and more where it had other allocations.');
+  }
   const rows = moment.kinds.map((kind) => [
     `${kind.small ? 'small' : 'large'} requests, stream ${kind.stream}${kind.pool ? `, pool ${kind.pool}` : ''}`,
     count(kind.segments), gib(kind.reserved), gib(kind.free), count(kind.free_blocks), size(kind.largest),
