@@ -16,6 +16,8 @@ void add_plan(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
+void add_diff(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_run(CLI::App& app);
 

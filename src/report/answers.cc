@@ -368,4 +368,15 @@ Json compare_json(const std::vector<Comparison>& comparisons) {
   return all;
 }
 
+std::string report_text(const std::string& file, std::size_t bytes,
+                        const std::vector<Comparison>& comparisons) {
+  return saving_sentence(comparisons) + fmt::format("{}: {} in {:.1f} MiB; open it in a browser\n",
+                                                    printable(file), counted(comparisons.size(), "job"),
+                                                    static_cast<double>(bytes) / kMiB);
+}
+
+Json report_json(const std::string& file, std::size_t bytes, const std::vector<Comparison>& comparisons) {
+  return {{"file", file}, {"bytes", bytes}, {"jobs", compare_json(comparisons)}};
+}
+
 }  // namespace stweaver

@@ -43,6 +43,12 @@ nlohmann::ordered_json replay_json(const Trace& trace, std::size_t steps, const 
 std::string compare_text(const std::vector<Comparison>& comparisons);
 nlohmann::ordered_json compare_json(const std::vector<Comparison>& comparisons);
 
+/// `report`: what was written where.
+std::string report_text(const std::string& file, std::size_t bytes,
+                        const std::vector<Comparison>& comparisons);
+nlohmann::ordered_json report_json(const std::string& file, std::size_t bytes,
+                                   const std::vector<Comparison>& comparisons);
+
 /// The last part of a path, without the endings of snapshots: what a job is called in tables.
 std::string job_name(const std::string& path);
 

@@ -376,6 +376,32 @@ void CachingAllocator::release_segment(Block* block) {
   drop_block(block);
 }
 
+// ---- looking at it ----
+
+std::vector<CachedSegment> CachingAllocator::segments() const {
+  std::unordered_map<const BlockPool*, Pool> names;
+  for (const auto& [id, pools] : pools_) names[&pools.small] = names[&pools.large] = id;
+  std::vector<CachedSegment> segments;
+  for (const Block& block : blocks_) {
+    const bool begins_a_row = block.pool != nullptr && block.previous == nullptr;
+    if (begins_a_row) add_row(&block, names.at(block.pool), segments);
+  }
+  std::ranges::sort(segments, {}, &CachedSegment::address);
+  return segments;
+}
+
+/// Adds the mapped stretches of the row that begins with `block`.
+void CachingAllocator::add_row(const Block* block, Pool pool, std::vector<CachedSegment>& segments) {
+  for (bool joins = false; block != nullptr; joins = block->mapped, block = block->next) {
+    if (!block->mapped) continue;
+    if (!joins) segments.push_back({block->address, 0, block->stream, pool, block->pool->small, {}});
+    CachedSegment& segment = segments.back();
+    segment.size += block->size;
+    segment.blocks.push_back(
+        {block->address, block->size, block->in_use ? block->requested : 0, block->in_use});
+  }
+}
+
 // ---- blocks ----
 
 void CachingAllocator::put_into_pool(Block* block) {
@@ -400,6 +426,7 @@ CachingAllocator::Block* CachingAllocator::make_block(const Block& content) {
 void CachingAllocator::drop_block(Block* block) {
   if (block->previous != nullptr) block->previous->next = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;
+  block->pool = nullptr;
   spare_.push_back(block);
 }
 

@@ -24,6 +24,25 @@
 
 namespace stweaver {
 
+/// A block of a segment as it is now. Sizes in bytes.
+struct CachedBlock {
+  Address address = 0;
+  Bytes size = 0;
+  Bytes requested = 0;  ///< what was asked for; 0 when it is free
+  bool in_use = false;
+};
+
+/// A segment, or a range of mapped pages of an expandable one, and its blocks in the order of their
+/// addresses.
+struct CachedSegment {
+  Address address = 0;
+  Bytes size = 0;
+  Stream stream = 0;
+  Pool pool = 0;
+  bool small = false;  ///< of the small pool
+  std::vector<CachedBlock> blocks;
+};
+
 class CachingAllocator {
  public:
   /// On numbers. `capacity`: bytes the device can give, from 1 to kAmpleCapacity; settings.memory_fraction of
@@ -67,6 +86,9 @@ class CachingAllocator {
   void before_flush(std::function<void()> hook) { before_flush_ = std::move(hook); }
 
   [[nodiscard]] const AllocatorStatistics& statistics() const { return statistics_; }
+
+  /// All that is held from the device, in the order of addresses: their sizes sum up to what is reserved.
+  [[nodiscard]] std::vector<CachedSegment> segments() const;
 
  private:
   struct BlockPool;
@@ -136,6 +158,7 @@ class CachingAllocator {
   void release_free_blocks(BlockPool& pool);
   void release_segment(Block* block);
 
+  static void add_row(const Block* block, Pool pool, std::vector<CachedSegment>& segments);
   static void put_into_pool(Block* block);
   Block* make_block(const Block& content);
   void drop_block(Block* block);

@@ -41,9 +41,10 @@ bool measures_native(const Trace& trace) {
 
 Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
   CachingAllocator allocator(settings);
-  const ReplayResult result = replay(trace, allocator, {.watch = {.ranges = true}});
+  ReplayResult result = replay(trace, allocator, {.watch = {.ranges = true}});
   require_whole(trace, result);
-  return {result.reserved_peak, efficiency_of(requested, result.reserved_peak), false};
+  const Bytes reserved = result.reserved_peak;
+  return {reserved, efficiency_of(requested, reserved), false, std::move(result)};
 }
 
 Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions options) {
@@ -91,7 +92,10 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool on
   const Bytes requested = comparison.requested_peak;
   if (measures_native(trace)) {
     const Bytes measured = measured_reserve_peak(trace).value();
-    comparison.native = {measured, efficiency_of(requested, measured), true};
+    comparison.native = {measured,
+                         efficiency_of(requested, measured),
+                         true,
+                         {.reserved_peak = measured, .reserves = trace.reserves}};
   } else {
     comparison.native = simulate(trace, AllocatorSettings(), requested);
   }

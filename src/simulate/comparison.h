@@ -12,8 +12,9 @@ namespace stweaver {
 /// What one of PyTorch's allocators made of a job.
 struct Reserved {
   Bytes peak = 0;
-  double efficiency = 0;  ///< peak requested / peak reserved
-  bool measured = false;  ///< from the trace's own segment events, not simulated
+  double efficiency = 0;     ///< peak requested / peak reserved
+  bool measured = false;     ///< from the trace's own segment events, not simulated
+  ReplayResult replay = {};  ///< of the simulation; of a measurement only `reserved_peak` and `reserves`
 };
 
 struct Comparison {

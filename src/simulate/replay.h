@@ -27,6 +27,7 @@ struct ReplayResult {
   std::int64_t retries = 0;
   std::int64_t ooms = 0;  ///< requests that could not be served; the job would have died at the first
   std::vector<Reserve> reserves = {};  ///< bytes reserved from an event on, wherever they change
+  std::vector<std::optional<Address>> addresses = {};  ///< by request: where it was served, if it was
   std::int64_t corrupt_blocks = 0;
   std::string corruption = {};  ///< the first of them, in one sentence
   double seconds = 0;           ///< in all, with stamps
@@ -64,13 +65,18 @@ template <Allocator A>
 class Replayer {
  public:
   Replayer(const Trace& trace, A& allocator, const Watch& watch)
-      : trace_(trace), allocator_(allocator), blocks_(trace.requests.size()), witness_(trace, watch) {}
+      : trace_(trace),
+        allocator_(allocator),
+        blocks_(trace.requests.size()),
+        addresses_(trace.requests.size()),
+        witness_(trace, watch) {}
 
   void allocate(RequestId id, Time now) {
     const Request& request = trace_.requests[id];
     const Clock::time_point begin = Clock::now();
     blocks_[id] = allocator_.allocate(request.size, request.stream, request.pool);
     stopwatch_.stop(begin);
+    addresses_[id] = blocks_[id];
     if (blocks_[id]) witness_.granted(id, *blocks_[id]);
     note_reserve(now);
   }
@@ -102,6 +108,7 @@ class Replayer {
             .retries = end.retries,
             .ooms = end.ooms,
             .reserves = std::move(reserves_),
+            .addresses = std::move(addresses_),
             .corrupt_blocks = witness_.corrupt_blocks(),
             .corruption = witness_.first(),
             .ns_per_event = stopwatch_.ns_per_call()};
@@ -121,7 +128,8 @@ class Replayer {
 
   const Trace& trace_;
   A& allocator_;
-  std::vector<std::optional<Address>> blocks_;
+  std::vector<std::optional<Address>> blocks_;     ///< of the requests that live
+  std::vector<std::optional<Address>> addresses_;  ///< of all
   Witness witness_;
   Stopwatch stopwatch_;
   Bytes reserved_ = 0;

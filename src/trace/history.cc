@@ -112,7 +112,7 @@ class Reconstruction {
     end_overlapping(entry.address, entry.size);
     timeless_ = timeless_ || entry.micros == HistoryEntry::kNoMicros;
     live_[entry.address] = static_cast<Handle>(recorded_.size());
-    recorded_.push_back({entry.size, {tick(), kForever}, kForever, entry.stream, pool_of(entry)});
+    recorded_.push_back({entry.size, {tick(), kForever}, kForever, entry.stream, pool_of(entry), entry.site});
     place_markers();
   }
 
@@ -140,7 +140,7 @@ class Reconstruction {
   }
 
   Handle add_before(Bytes size, Time dropped, Stream stream, Pool pool) {
-    before_.push_back({size, {kBeforeRecording, kForever}, dropped, stream, pool});
+    before_.push_back({size, {kBeforeRecording, kForever}, dropped, stream, pool, 0});
     return ~static_cast<Handle>(before_.size() - 1);
   }
 
@@ -234,6 +234,7 @@ class Reconstruction {
     trace_.name = history_.name;
     trace_.device = history_.device;
     trace_.settings = history_.settings;
+    trace_.sites = history_.sites;
     trace_.end = now_;
     trace_.requests = std::move(before_);
     trace_.requests.insert(trace_.requests.end(), recorded_.begin(), recorded_.end());

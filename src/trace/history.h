@@ -33,6 +33,7 @@ struct HistoryEntry {
   Bytes size = 0;            ///< bytes asked for; of a segment: bytes gained or lost
   std::int64_t micros = kNoMicros;
   Stream stream = 0;
+  std::uint32_t site = 0;  ///< of a kAlloc: index into DeviceHistory::sites
 };
 
 /// A block in use at the end of recording.
@@ -71,6 +72,7 @@ struct DeviceHistory {
   int device = 0;
   std::string settings;
   std::vector<std::string> texts = {""};
+  std::vector<std::string> sites = {""};  ///< lines of code; the first is none
   std::vector<HistoryEntry> entries;
   std::vector<HistorySegment> segments;
   std::vector<HistoryAnnotation> annotations;

@@ -36,6 +36,7 @@ void validate_request(const Trace& trace, RequestId id) {
   if (request.dropped > life.upper) refuse("is dropped after it is freed");
   const bool dropped_before = request.dropped == kBeforeRecording && life.lower == kBeforeRecording;
   if (request.dropped <= life.lower && !dropped_before) refuse("is dropped before it is allocated");
+  if (request.site >= trace.sites.size()) refuse("was made at a line of code that is not listed");
   if (id > 0 && life.lower < trace.requests[id - 1].life.lower) refuse("is out of order");
 }
 

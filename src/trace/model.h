@@ -34,6 +34,7 @@ struct Request {
   Time dropped = 0;   ///< when the program let go of it: life.upper, or earlier while streams still used it
   Stream stream = 0;  ///< the stream it was allocated on
   Pool pool = 0;      ///< 0 unless it belongs to a CUDA graph or a MemPool
+  std::uint32_t site = 0;  ///< index into Trace::sites: the line of code that asked for it; 0 if not known
 };
 
 /// A label that the job (or its profiler) set between two events: it holds from event `time` on.
@@ -64,12 +65,13 @@ struct Trace {
   int device = 0;
   std::string settings;  ///< of the recorded allocator, as in PYTORCH_CUDA_ALLOC_CONF
   std::vector<Request> requests;
-  Time end = 0;                      ///< the number of events
-  std::vector<Mark> marks;           ///< ordered by time
-  std::vector<Reserve> reserves;     ///< ordered by time; empty when the source had no segment events
-  std::vector<OutOfMemory> ooms;     ///< ordered by time
-  std::vector<std::int64_t> micros;  ///< wall clock of each event in microseconds; empty when unknown
-  bool complete = true;              ///< false when its writer was killed: it ends where that got to
+  std::vector<std::string> sites = {""};  ///< lines of code, as "function (file:line)"; the first is none
+  Time end = 0;                           ///< the number of events
+  std::vector<Mark> marks;                ///< ordered by time
+  std::vector<Reserve> reserves;          ///< ordered by time; empty when the source had no segment events
+  std::vector<OutOfMemory> ooms;          ///< ordered by time
+  std::vector<std::int64_t> micros;       ///< wall clock of each event in microseconds; empty when unknown
+  bool complete = true;                   ///< false when its writer was killed: it ends where that got to
 };
 
 enum class EventKind : std::uint8_t {

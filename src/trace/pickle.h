@@ -118,6 +118,9 @@ class PickleDocument {
   /// What a kDict holds under keys[key]; kNone when there is nothing.
   [[nodiscard]] PickleValue get(PickleValue dict, std::size_t key) const;
 
+  /// Forgets what `value` holds, if it is a list or a dict: it is kSkipped from now on.
+  void skip(PickleValue value);
+
   // What follows is for the machine that fills the document.
 
   PickleBudget& budget() { return budget_; }
@@ -155,7 +158,6 @@ class PickleDocument {
   PickleValue make_object(PickleKind kind);
   std::vector<PickleValue>& shelf_of(Object& object);
   void put_away(Object& object, PickleKind kind);
-  void skip(PickleValue value);
   void collapse(PickleValue value);
 
   std::string name_;

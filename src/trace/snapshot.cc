@@ -47,6 +47,9 @@ enum Key : std::uint8_t {
   kAllocConf,
   kCudaAllocConf,
   kExpandableSegments,
+  kFrames,
+  kFilename,
+  kLine,
   kKeyCount,
 };
 
@@ -79,6 +82,9 @@ constexpr std::array<std::string_view, kKeyCount> kKeys = {
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
     "expandable_segments",
+    "frames",
+    "filename",
+    "line",
 };
 
 HistoryEntry::Action action_named(std::string_view name) {
@@ -101,10 +107,28 @@ struct Block {
   bool pending = false;
 };
 
+/// A line of code in a stack. What is not of Python (a line of C++) is of no interest here.
+struct Frame {
+  std::uint32_t file = 0;  ///< numbers of strings
+  std::uint32_t function = 0;
+  std::int64_t line = 0;
+  friend auto operator<=>(const Frame&, const Frame&) = default;
+};
+
+/// Of a path the last two names: what tells files apart, and what fits into a table.
+std::string_view short_path(std::string_view path) {
+  const std::size_t last = path.rfind('/');
+  if (last == std::string_view::npos || last == 0) return path;
+  const std::size_t before = path.rfind('/', last - 1);
+  return before == std::string_view::npos ? path : path.substr(before + 1);
+}
+
 /// Turns the document into histories.
 ///
 /// While the document is read, trace entries and blocks become records, in which `text` is the number of a
-/// string and `pool` that of a tuple; both are resolved once the device is known.
+/// string, `pool` that of a tuple and `site` that of a frame; they are resolved once the device is known.
+/// Frames become records too, and stacks are forgotten once their entry is read: a job has as many as
+/// allocations.
 class SnapshotReader {
  public:
   explicit SnapshotReader(const std::string& name)
@@ -197,6 +221,8 @@ class SnapshotReader {
   // Records, made while the document is read.
 
   std::optional<std::uint32_t> keep(PickleValue dict) {
+    if (is_frame(dict)) return keep_frame(dict);
+    site_ = site_of(document_.get(dict, kFrames));
     if (is_none(document_.get(dict, kSize))) return std::nullopt;
     if (!is_none(document_.get(dict, kAction))) return keep_in(entries_, entry_of(dict));
     if (!is_none(document_.get(dict, kState))) return keep_in(blocks_, block_of(dict));
@@ -212,12 +238,56 @@ class SnapshotReader {
     return static_cast<std::uint32_t>(records.size() - 1);
   }
 
+  bool is_frame(PickleValue dict) const {
+    return document_.kind(document_.get(dict, kFilename)) == PickleKind::kString &&
+           document_.kind(document_.get(dict, kName)) == PickleKind::kString;
+  }
+
+  /// Frames that are equal become one.
+  std::uint32_t keep_frame(PickleValue dict) {
+    const auto string_of = [&](Key key) {
+      return number_of(document_.get(dict, key), PickleKind::kString, 0);
+    };
+    const PickleValue line = document_.get(dict, kLine);
+    const Frame frame = {string_of(kFilename), string_of(kName),
+                         document_.kind(line) == PickleKind::kInt ? line.bits() : 0};
+    const auto [found, is_new] =
+        frame_numbers_.try_emplace(frame, static_cast<std::uint32_t>(frames_.size()));
+    if (is_new) {
+      document_.budget().charge(2 * sizeof(Frame) + 64);  // twice, and a node
+      frames_.push_back(frame);
+    }
+    return found->second;
+  }
+
+  /// The frame that says best where a stack, innermost frame first, comes from; kNoSite if there is none. The
+  /// stack is forgotten, but not what was found: stacks may be shared.
+  std::uint32_t site_of(PickleValue stack) {
+    if (stack.kind() != PickleKind::kList) return kNoSite;
+    const auto [found, is_new] = sites_of_stacks_.try_emplace(stack.bits(), kNoSite);
+    if (!is_new) return found->second;
+    document_.budget().charge(64);
+    for (const PickleValue& value : document_.items(stack)) {
+      if (document_.kind(value) != PickleKind::kRecord || document_.record(value) >= frames_.size()) continue;
+      const std::uint32_t number = document_.record(value);
+      const std::string_view file = document_.string({PickleKind::kString, frames_[number].file});
+      if (!file.ends_with(".py")) continue;
+      if (found->second == kNoSite) found->second = number;
+      if (file.find("/torch/") != std::string_view::npos) continue;
+      found->second = number;
+      break;
+    }
+    document_.skip(stack);
+    return found->second;
+  }
+
   HistoryEntry entry_of(PickleValue dict) const {
     HistoryEntry entry;
     entry.action = action_named(string_or(dict, kAction, ""));
     entry.text = number_of(document_.get(dict, kUserMetadata), PickleKind::kString, kNoText);
     entry.pool = number_of(document_.get(dict, kPoolId), PickleKind::kTuple, HistoryEntry::kNoPool);
     entry.micros = integer_or(dict, kTimeUs, HistoryEntry::kNoMicros);
+    entry.site = site_;
     if (entry.action == HistoryEntry::Action::kOther) return entry;
     entry.address = amount(dict, entry.action == HistoryEntry::Action::kOom ? kDeviceFree : kAddr);
     entry.size = amount(dict, kSize);
@@ -276,12 +346,14 @@ class SnapshotReader {
     history.device = static_cast<int>(device);
     history.settings = read_settings();
     texts_.clear();
+    sites_.clear();
     pools_.clear();
     const std::span<const PickleValue> values = items(trace, "a device's trace");
     history.entries.reserve(values.size());
     for (const PickleValue& value : values) {
       HistoryEntry resolved = entry(value);
       resolved.text = text_number(resolved.text, history.texts);
+      resolved.site = site_number(resolved.site, history.sites);
       if (resolved.pool != HistoryEntry::kNoPool)
         resolved.pool = pool_number({PickleKind::kTuple, resolved.pool});
       history.entries.push_back(resolved);
@@ -295,6 +367,17 @@ class SnapshotReader {
     if (string == kNoText) return 0;
     const auto [found, is_new] = texts_.try_emplace(string, static_cast<std::uint32_t>(texts.size()));
     if (is_new) texts.emplace_back(document_.string({PickleKind::kString, string}));
+    return found->second;
+  }
+
+  std::uint32_t site_number(std::uint32_t frame, std::vector<std::string>& sites) {
+    if (frame == kNoSite) return 0;
+    const auto [found, is_new] = sites_.try_emplace(frame, static_cast<std::uint32_t>(sites.size()));
+    if (is_new) {
+      const auto [file, function, line] = frames_[frame];
+      sites.push_back(text(document_.string({PickleKind::kString, function}), " (",
+                           short_path(document_.string({PickleKind::kString, file})), ':', line, ')'));
+    }
     return found->second;
   }
 
@@ -379,13 +462,19 @@ class SnapshotReader {
   }
 
   static constexpr std::uint32_t kNoText = UINT32_MAX;
+  static constexpr std::uint32_t kNoSite = UINT32_MAX;
 
   std::string name_;
   PickleDocument document_;
   PickleValue root_;
   std::deque<HistoryEntry> entries_;  // a vector would take twice the memory whenever it grows
   std::deque<Block> blocks_;
+  std::vector<Frame> frames_;
+  std::map<Frame, std::uint32_t> frame_numbers_;
+  std::unordered_map<std::int64_t, std::uint32_t> sites_of_stacks_;  // by the number of the stack's list
+  std::uint32_t site_ = kNoSite;                                     // of the dict in hand
   std::unordered_map<std::uint32_t, std::uint32_t> texts_;  // string of the document -> text of the device
+  std::unordered_map<std::uint32_t, std::uint32_t> sites_;  // frame of the document -> site of the device
   std::map<std::pair<std::int64_t, std::int64_t>, Pool> pools_;
 };
 

@@ -103,7 +103,7 @@ def assert_refused(run: Run, *arguments: str | Path) -> str:
     return line
 
 
-@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare"])
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare", "report"])
 @pytest.mark.parametrize("name", BAD_TRACES)
 def test_refuses_a_bad_trace(stweaver: Run, tmp_path: Path, name: str, subcommand: str) -> None:
     path = tmp_path / name
@@ -112,7 +112,7 @@ def test_refuses_a_bad_trace(stweaver: Run, tmp_path: Path, name: str, subcomman
     assert_refused(stweaver, subcommand, path, "--json")
 
 
-@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare"])
+@pytest.mark.parametrize("subcommand", ["inspect", "plan", "replay", "compare", "report"])
 def test_refuses_a_file_that_is_not_there(stweaver: Run, tmp_path: Path, subcommand: str) -> None:
     assert "missing.pickle" in assert_refused(stweaver, subcommand, tmp_path / "missing.pickle")
     assert_refused(stweaver, subcommand, tmp_path)

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -407,6 +408,62 @@ INSTANTIATE_TEST_SUITE_P(
                       "expandable_segments:True,max_split_size_mb:40,garbage_collection_threshold:0.3,"
                       "per_process_memory_fraction:0.9"),
     [](const auto& settings) { return text("Case", settings.index); });
+
+// ---- looking at it ----
+
+TEST(CachingAllocatorSegments, ShowBlocksInTheOrderOfAddresses) {
+  CachingAllocator allocator({});
+  const Address small = allocator.allocate(100, kMain).value();
+  allocator.allocate(1000, kMain);
+  allocator.allocate(30 * kMiB, kSide, 3);
+  allocator.free(small);
+  const std::vector<CachedSegment> segments = allocator.segments();
+  ASSERT_EQ(segments.size(), 2);
+  EXPECT_LT(segments[0].address, segments[1].address);
+  const CachedSegment& large = segments[0];  // later segments lie lower
+  EXPECT_EQ(std::tuple(large.size, large.stream, large.pool, large.small),
+            std::tuple(30 * kMiB, kSide, 3, false));
+  ASSERT_EQ(large.blocks.size(), 1);
+  EXPECT_TRUE(large.blocks[0].in_use);
+  const std::vector<CachedBlock>& blocks = segments[1].blocks;
+  ASSERT_EQ(blocks.size(), 3);
+  EXPECT_EQ(std::tuple(blocks[0].address, blocks[0].size, blocks[0].in_use), std::tuple(small, 512, false));
+  EXPECT_EQ(std::tuple(blocks[1].address, blocks[1].size, blocks[1].requested),
+            std::tuple(small + 512, 1024, 1000));
+  EXPECT_EQ(blocks[2].size, 2 * kMiB - 1536);
+}
+
+TEST(CachingAllocatorSegments, SumUpToWhatIsReserved) {
+  for (const bool pages : {false, true}) {
+    CachingAllocator allocator(pages ? expandable() : AllocatorSettings());
+    std::mt19937 random(3);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
+    std::vector<Address> live;
+    for (int i = 0; i < 2000; ++i) {
+      if (i % 500 == 499) allocator.empty_cache();
+      if (live.size() > 20) {
+        const std::size_t which = random() % live.size();
+        allocator.free(live[which]);
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      live.push_back(
+          allocator.allocate(1 + static_cast<Bytes>(random() % (40 * kMiB)), random() % 2).value());
+    }
+    Bytes reserved = 0;
+    Bytes allocated = 0;
+    for (const CachedSegment& segment : allocator.segments()) {
+      reserved += segment.size;
+      Address next = segment.address;
+      for (const CachedBlock& block : segment.blocks) {
+        EXPECT_EQ(block.address, next);
+        next += static_cast<Address>(block.size);
+        if (block.in_use) allocated += block.size;
+      }
+      EXPECT_EQ(next, segment.address + static_cast<Address>(segment.size));
+    }
+    EXPECT_EQ(reserved, allocator.statistics().reserved);
+    EXPECT_EQ(allocated, allocator.statistics().allocated);
+  }
+}
 
 }  // namespace
 }  // namespace stweaver

@@ -204,5 +204,56 @@ TEST(Snapshot, ReadsOrRefusesWhateverIsFlipped) {
   EXPECT_GT(refusals, 1000);
 }
 
+// ---- lines of code ----
+
+std::string frame(const std::string& file, std::int64_t line, const std::string& function) {
+  return pickles::dict({{"name", pickles::string(function)},
+                        {"filename", pickles::string(file)},
+                        {"line", pickles::integer(line)}});
+}
+
+std::string entry_from(std::int64_t address, const std::string& frames) {
+  return pickles::dict({{"action", pickles::string("alloc")},
+                        {"addr", pickles::integer(address)},
+                        {"size", pickles::integer(4096)},
+                        {"stream", pickles::integer(0)},
+                        {"frames", frames}});
+}
+
+TEST(SnapshotSites, AreTheInnermostLinesOfPythonOutsideOfPyTorch) {
+  const std::string allocation = frame("??", 0, "c10::alloc");
+  const std::string linear = frame("/usr/lib/python3/site-packages/torch/nn/linear.py", 7, "forward");
+  const std::string model = frame("/home/me/job/model.py", 42, "attention");
+  const std::string main = frame("train.py", 9, "main");
+  const Trace trace = read_one(pickles::snapshot(
+      {entry_from(4096, pickles::list({allocation, linear, model, main})),
+       entry_from(8192, pickles::list({allocation, linear})), entry_from(12288, pickles::list({allocation})),
+       entry_from(16384, pickles::list({main}))}));
+  std::vector<std::string> sites;
+  for (const Request& request : trace.requests) sites.push_back(trace.sites.at(request.site));
+  EXPECT_THAT(sites, testing::ElementsAre("attention (job/model.py:42)", "forward (nn/linear.py:7)", "",
+                                          "main (train.py:9)"));
+}
+
+TEST(SnapshotSites, AreTheSameForEntriesThatShareAStack) {
+  const std::string stack = pickles::list({frame("a.py", 1, "f")});
+  const Trace trace = read_one(pickles::snapshot(
+      {entry_from(4096, stack + "r" + pickles::little_endian(77, 4)),
+       entry_from(8192, "j" + pickles::little_endian(77, 4)), pickles::entry("alloc", 12288, 8)}));
+  ASSERT_EQ(trace.sites.size(), 2);
+  EXPECT_EQ(trace.requests.at(0).site, 1);
+  EXPECT_EQ(trace.requests.at(1).site, 1);
+  EXPECT_EQ(trace.requests.at(2).site, 0);
+}
+
+TEST(SnapshotSites, AreNotReadFromWhatIsNoStack) {
+  const std::string odd = pickles::dict({{"filename", pickles::integer(1)}, {"name", pickles::string("f")}});
+  for (const std::string& frames :
+       {pickles::string("frames"), pickles::integer(3), pickles::list({pickles::integer(3)}),
+        pickles::list({odd}), pickles::list({pickles::entry("alloc", 1, 2)})}) {
+    EXPECT_EQ(read_one(pickles::snapshot({entry_from(4096, frames)})).requests.at(0).site, 0);
+  }
+}
+
 }  // namespace
 }  // namespace stweaver

@@ -1,0 +1,52 @@
+// stweaver diff: what changed between two runs.
+
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "cli/validators.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+constexpr int kTop = 20;  // a screen of text
+
+struct Options {
+  std::string a;
+  std::string b;
+  int top = kTop;
+  bool json = false;
+};
+
+void diff(const Options& options) {
+  const Progress progress("comparing " + options.a + " with " + options.b);
+  const Difference difference = difference_of(open_trace(options.a), open_trace(options.b));
+  print_answer(options.json, diff_text(difference, static_cast<std::size_t>(options.top)),
+               diff_json(difference));
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("diff", "What grew, what is new and what is gone at the peak, between two runs.");
+  command->add_option("A", options->a, "PyTorch memory snapshot or trace file: the run before")
+      ->required()
+      ->check(file_name());
+  command->add_option("B", options->b, "the run now")->required()->check(file_name());
+  command->add_option("--top", options->top, "how many changes the text shows")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  command->add_flag("--json", options->json, "print one JSON document, with all changes");
+  command->footer("Example: stweaver diff yesterday.pickle today.pickle");
+  command->callback([options, &status] {
+    diff(*options);
+    status = kDone;
+  });
+}
+
+}  // namespace stweaver

@@ -1,0 +1,144 @@
+#include "report/difference.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "report/answers.h"
+#include "report/table.h"
+
+namespace stweaver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kClassNames = {"persistent", "scoped", "transient"};
+
+std::string_view name_of(LifeClass life) {
+  return kClassNames.at(static_cast<std::size_t>(life));
+}
+
+PeakMoment peak_of(const Trace& trace) {
+  const Steps steps = find_steps(trace);
+  return peak_moment(trace, classify(trace, steps, find_phases(trace, steps)));
+}
+
+bool knows_lines(const Trace& trace) {
+  return trace.sites.size() > 1;
+}
+
+std::string size_text(Bytes size) {
+  return size % kMiB == 0 ? text(size / kMiB, " MiB") : text(size, " bytes");
+}
+
+std::string what_of(const Trace& trace, const AliveGroup& group, bool by_line) {
+  if (by_line && group.site != 0) return trace.sites[group.site];
+  return "requests of " + size_text(group.largest);
+}
+
+using Changes = std::map<std::pair<std::string, LifeClass>, Change>;
+
+/// Where lines of code do not count, requests are grouped by their size whatever their line is.
+Trace without_lines(Trace trace) {
+  trace.sites = {""};
+  for (Request& request : trace.requests) request.site = 0;
+  return trace;
+}
+
+void add_side(const Trace& trace, std::size_t side, Difference& difference, Changes& changes) {
+  const PeakMoment peak = peak_of(trace);
+  difference.names.at(side) = trace.name;
+  difference.peaks.at(side) = peak.bytes;
+  for (const AliveGroup& group : peak.groups) {
+    const std::string what = what_of(trace, group, difference.by_line);
+    Change& change = changes[{what, group.life}];
+    change.what = what;
+    change.life = group.life;
+    change.bytes.at(side) += group.bytes;
+    change.requests.at(side) += group.requests;
+    difference.class_bytes.at(static_cast<std::size_t>(group.life)).at(side) += group.bytes;
+  }
+}
+
+Bytes growth_of(const Change& change) {
+  return change.bytes[1] - change.bytes[0];
+}
+
+std::string signed_gib(Bytes bytes) {
+  return fmt::format("{:+.3f}", to_gib(bytes));
+}
+
+std::string kind_of(const Change& change) {
+  if (change.requests[0] == 0) return "new";
+  if (change.requests[1] == 0) return "gone";
+  return growth_of(change) > 0 ? "grown" : "shrunk";
+}
+
+Json both(const auto& values) {
+  return {{"a", values[0]}, {"b", values[1]}};
+}
+
+}  // namespace
+
+Difference difference_of(const Trace& a, const Trace& b) {
+  Difference difference;
+  difference.by_line = knows_lines(a) && knows_lines(b);
+  Changes changes;
+  add_side(difference.by_line ? a : without_lines(a), 0, difference, changes);
+  add_side(difference.by_line ? b : without_lines(b), 1, difference, changes);
+  for (const auto& [key, change] : changes) {
+    if (growth_of(change) != 0) difference.changes.push_back(change);
+  }
+  std::ranges::stable_sort(difference.changes, std::ranges::greater{},
+                           [](const Change& change) { return std::abs(growth_of(change)); });
+  return difference;
+}
+
+std::string diff_text(const Difference& difference, std::size_t top) {
+  const auto& [a, b] = difference.peaks;
+  std::string text = fmt::format("{} asks for {:.2f} GiB at most, {} for {:.2f} GiB: {} GiB\n",
+                                 job_name(difference.names[0]), to_gib(a), job_name(difference.names[1]),
+                                 to_gib(b), signed_gib(b - a));
+  if (difference.changes.empty()) return text + "at their peaks both hold the same\n";
+  Table table({"", "GiB more", "before", "now", "requests", "class",
+               difference.by_line ? "line of code" : "requests"},
+              "lrrrrll");
+  const std::size_t shown = std::min(top, difference.changes.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Change& change = difference.changes[i];
+    table.add_row({kind_of(change), signed_gib(growth_of(change)),
+                   fmt::format("{:.3f}", to_gib(change.bytes[0])),
+                   fmt::format("{:.3f}", to_gib(change.bytes[1])),
+                   fmt::format("{} -> {}", change.requests[0], change.requests[1]),
+                   std::string(name_of(change.life)), printable(change.what)});
+  }
+  text += "\n" + table.text();
+  if (shown < difference.changes.size()) {
+    Bytes rest = 0;
+    for (std::size_t i = shown; i < difference.changes.size(); ++i) rest += growth_of(difference.changes[i]);
+    text += fmt::format("and {} smaller changes, {} GiB together\n", difference.changes.size() - shown,
+                        signed_gib(rest));
+  }
+  return text;
+}
+
+Json diff_json(const Difference& difference) {
+  Json document = {{"peak", both(difference.peaks)}, {"matched_by", difference.by_line ? "line" : "size"}};
+  for (std::size_t i = 0; i < kClassNames.size(); ++i)
+    document["classes"][std::string(kClassNames.at(i))] = both(difference.class_bytes.at(i));
+  for (const char* const kind : {"grown", "shrunk", "new", "gone"}) document[kind] = Json::array();
+  for (const Change& change : difference.changes) {
+    document[kind_of(change)].push_back({{"what", change.what},
+                                         {"class", name_of(change.life)},
+                                         {"bytes", both(change.bytes)},
+                                         {"requests", both(change.requests)}});
+  }
+  return document;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,32 @@
+# Writes OUTPUT, a C++ file with the page's files in it, from those in FOLDER:
+#   cmake -DFOLDER=src/report/page -DOUTPUT=page_files.cc -P embed.cmake
+# The modules become one script, in the order of what they import from one another: inside of one file nothing can be
+# imported. So their top-level names must differ.
+set(modules format colors data view axes curves map tables main)
+
+function(embed name content)
+  # A compiler need not take string literals longer than this.
+  set(longest 60000)
+  string(LENGTH "${content}" length)
+  set(literals "")
+  foreach(begin RANGE 0 ${length} ${longest})
+    string(SUBSTRING "${content}" ${begin} ${longest} part)
+    string(APPEND literals "\n    R\"~page~(${part})~page~\"")
+  endforeach()
+  file(APPEND ${OUTPUT} "const std::string_view ${name} =${literals};\n")
+endfunction()
+
+file(WRITE ${OUTPUT} "#include \"report/page_files.h\"\n\nnamespace stweaver {\n\n")
+file(READ ${FOLDER}/page.html html)
+embed(kPageHtml "${html}")
+file(READ ${FOLDER}/style.css style)
+embed(kPageStyle "${style}")
+set(script "")
+foreach(module ${modules})
+  file(READ ${FOLDER}/${module}.js source)
+  string(REGEX REPLACE "\nimport [^;]*;" "\n" source "\n${source}")
+  string(REGEX REPLACE "\nexport " "\n" source "${source}")
+  string(APPEND script "${source}")
+endforeach()
+embed(kPageScript "${script}")
+file(APPEND ${OUTPUT} "\n}  // namespace stweaver\n")

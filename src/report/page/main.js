@@ -1,0 +1,185 @@
+// The page: a table of all jobs, and the one that was chosen.
+
+import {ALLOCATORS, ALLOCATOR_NAMES} from './colors.js';
+import {curvesOf, drawCurves} from './curves.js';
+import {unpack} from './data.js';
+import {count, counted, element, gib, percent} from './format.js';
+import {AddressMap, COLORINGS} from './map.js';
+import {jobsTable, peakTable, segmentsPicture, stepsPicture, stepsTables, strandedTables, verdict} from './tables.js';
+import {View} from './view.js';
+
+const KEYS = 'Wheel or + and - zoom (with Shift: time only, with Alt: addresses only), dragging or arrow keys move, ' +
+  'double click or 0 shows all.';
+
+function section(id, title, ...children) {
+  return element('section', {'aria-labelledby': id}, element('h2', {id}, title), ...children);
+}
+
+/** A labelled choice; calls `choose(index)` when it changes. */
+function choice(label, names, chosen, choose) {
+  const select = element('select', {}, ...names.map((name, i) => element('option', {value: i}, name)));
+  select.selectedIndex = chosen;
+  select.addEventListener('change', () => choose(select.selectedIndex));
+  return element('label', {}, label + ' ', select);
+}
+
+function button(text, title, press) {
+  const made = element('button', {type: 'button', title, 'aria-label': title}, text);
+  made.addEventListener('click', press);
+  return made;
+}
+
+/** The lines that explain what is under the pointer, beside it and for screen readers. */
+class Explanation {
+  constructor() {
+    this.box = element('div', {class: 'explanation', role: 'status', 'aria-live': 'polite', hidden: ''});
+    document.body.append(this.box);
+  }
+
+  show(lines, event) {
+    this.box.hidden = !lines;
+    if (!lines) return;
+    this.box.replaceChildren(...lines.map((line) => element('div', {}, line)));
+    const x = event ? event.clientX + 14 : 90;
+    const y = event ? event.clientY + 14 : window.innerHeight - 160;
+    this.box.style.left = Math.max(Math.min(x, window.innerWidth - this.box.offsetWidth - 8), 0) + 'px';
+    this.box.style.top = Math.max(Math.min(y, window.innerHeight - this.box.offsetHeight - 8), 0) + 'px';
+  }
+}
+
+function zoomButtons(view) {
+  const zoom = (factor) => () => {
+    view.time.zoom(factor, 0.5);
+    view.space.zoom(factor, 0.5);
+    view.change();
+  };
+  const reset = () => {
+    view.time.reset();
+    view.space.reset();
+    view.change();
+  };
+  return element('span', {class: 'buttons'}, button('+', 'zoom in', zoom(0.6)),
+    button('\u2212', 'zoom out', zoom(1 / 0.6)), button('all', 'show all', reset));
+}
+
+function curveSwitches(curves, view) {
+  return element('div', {class: 'legend'}, ...curves.map((curve) => {
+    const box = element('input', {type: 'checkbox', checked: ''});
+    box.addEventListener('change', () => {
+      curve.shown = box.checked;
+      view.change();
+    });
+    return element('label', {}, box, element('span', {class: 'swatch ' + curve.color}), ' ' + curve.name);
+  }));
+}
+
+function memorySection(job, columns, view, explanation) {
+  const canvas = element('canvas', {class: 'curves', tabindex: '0', role: 'img',
+    'aria-label': `Memory over time: at most ${gib(job.numbers.requested)} asked for; reserved at most ` +
+      ALLOCATORS.map((key, i) => `${gib(job.numbers.reserved[i])} by ${ALLOCATOR_NAMES[i]}`).join(', ')});
+  const curves = curvesOf(columns);
+  drawCurves(canvas, curves, job, view, (lines, event) => explanation.show(lines, event));
+  return section('memory', 'Memory over time', curveSwitches(curves, view), canvas,
+    element('p', {class: 'note'}, `Time is counted in events: allocations and frees. ${KEYS}`));
+}
+
+function leftOutNote(job) {
+  if (job.left_out.requests === 0) return `All ${count(job.drawn)} requests are drawn.`;
+  return `${count(job.drawn)} requests are drawn; the ${count(job.left_out.requests)} smallest and shortest are left ` +
+    `out, ${percent(job.left_out.share, 3)} of all bytes times events.`;
+}
+
+function mapSection(job, columns, view, explanation) {
+  const canvas = element('canvas', {class: 'map', tabindex: '0', role: 'img',
+    'aria-label': 'The address space over time: each request a rectangle at its addresses. Arrow keys move, plus and ' +
+      'minus zoom; the request in the middle is read out.'});
+  const legend = element('div', {class: 'legend'});
+  const show = (lines, event) => explanation.show(lines, event);
+  const map = new AddressMap(canvas, columns, job, view, show, (entries) => {
+    legend.replaceChildren(...entries.map(([color, name]) => {
+      const swatch = element('span', {class: 'swatch'});
+      swatch.style.background = color;
+      return element('span', {}, swatch, ' ' + name);
+    }));
+  });
+  const place = (i) => {
+    map.place(columns[ALLOCATORS[i] + '_offset']);
+    view.setExtent(job.extents[i]);
+  };
+  const color = (i) => {
+    map.color(COLORINGS[i]);
+    view.change();
+  };
+  place(2);
+  color(0);
+  return section('map', 'The address space over time',
+    element('div', {class: 'controls'}, choice('Allocator', ALLOCATOR_NAMES, 2, place),
+      choice('Colour by', COLORINGS, 0, color), zoomButtons(view)),
+    legend, canvas,
+    element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out; memory may move ` +
+      'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one ' +
+      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
+}
+
+function stepsSection(job) {
+  if (job.steps.length === 0) {
+    return section('steps', 'Steps', element('p', {}, 'No steps were found: ' + job.step_note));
+  }
+  return section('steps', 'Steps side by side',
+    element('p', {class: 'note'}, 'Bars: asked for at most. Lines: reserved at most, coloured as above.'),
+    stepsPicture(job), stepsTables(job));
+}
+
+/** Shows job number `number` in `place`; gives its view, to be drawn again when something outside changes. */
+async function showJob(job, number, place, explanation) {
+  const columns = await unpack(number, job.columns);
+  const view = new View(job.events, job.extents[2]);
+  place.replaceChildren(
+    element('h2', {class: 'job'}, job.name),
+    element('p', {class: 'note'}, `Device ${job.device}, ${counted(job.requests, 'request')}, ` +
+      `${counted(job.steps.length, 'step')}, ${counted(job.streams.length, 'stream')}` +
+      (job.settings ? `, settings ${job.settings}` : '')),
+    verdict(job),
+    memorySection(job, columns, view, explanation),
+    mapSection(job, columns, view, explanation),
+    section('peak', 'Who is alive at the peak', peakTable(job)),
+    section('stranded', 'Reserved but unallocated: the default allocator at its worst moment', strandedTables(job),
+      element('p', {class: 'note'}, `The segments with the most unallocated memory, one below the other ` +
+        `(${count(job.stranded.segments.length)} of ${count(job.stranded.all_segments)}); hollow is what is free.`),
+      segmentsPicture(job)),
+    stepsSection(job));
+  view.change();
+  return view;
+}
+
+/** Draws again when the colours or the size of the page change. */
+function redrawOn(redraw) {
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  new ResizeObserver(redraw).observe(document.documentElement);
+  const print = (printing) => () => {
+    document.documentElement.toggleAttribute('data-print', printing);
+    redraw(true);
+  };
+  window.addEventListener('beforeprint', print(true));
+  window.addEventListener('afterprint', print(false));
+}
+
+async function main() {
+  const jobs = JSON.parse(document.getElementById('facts').textContent);
+  const explanation = new Explanation();
+  const place = element('div', {id: 'job'});
+  let view = null;
+  const show = async (number) => {
+    view = await showJob(jobs[number], number, place, explanation);
+  };
+  const chooser = jobs.length > 1
+    ? element('p', {class: 'controls'}, choice('Job', jobs.map((job) => job.name), 0, show)) : '';
+  document.getElementById('report').replaceChildren(
+    element('h1', {}, 'Memory report'), jobsTable(jobs), chooser, place);
+  await show(0);
+  view.changeNow();
+  redrawOn((now) => (now === true ? view.changeNow() : view.change()));
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}
+
+main();

@@ -1,0 +1,12 @@
+// The files of src/report/page/, as CMake puts them into the program.
+#pragma once
+
+#include <string_view>
+
+namespace stweaver {
+
+extern const std::string_view kPageHtml;    ///< with places to fill in: {{title}}, {{style}}, {{facts}}...
+extern const std::string_view kPageStyle;   ///< CSS
+extern const std::string_view kPageScript;  ///< all modules as one
+
+}  // namespace stweaver
