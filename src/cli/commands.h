@@ -16,6 +16,7 @@ void add_plan(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_advise(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_run(CLI::App& app);
 

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
   stweaver::add_check(app, status);
   stweaver::add_replay(app, status);
   stweaver::add_compare(app, status);
+  stweaver::add_advise(app, status);
   stweaver::add_doctor(app, status);
   stweaver::add_run(app);
   try {
