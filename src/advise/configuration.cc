@@ -61,7 +61,9 @@ std::string why_not(const Job& job) {
   if (samples > c.global_batch || c.global_batch % samples != 0)
     return text("a global batch of ", c.global_batch, " is no multiple of dp x micro batch = ", samples);
   if (m.heads % c.tp != 0) return text(m.heads, " attention heads cannot be split in ", c.tp);
-  if (c.pp * c.virtual_stages > m.layers) return text("fewer layers than stages: ", m.layers);
+  // Embedding and output layer may have a stage of their own.
+  if (static_cast<std::int64_t>(c.pp) * c.virtual_stages > m.layers + 2)
+    return text(m.layers, " layers are too few for ", c.pp * c.virtual_stages, " stages");
   if (c.virtual_stages > 1 && c.pp == 1) return "virtual stages without a pipeline";
   if (c.sequence % c.cp != 0) return text("a sequence of ", c.sequence, " cannot be split in ", c.cp);
   if (c.ep > 1 && m.moe_layers == 0) return "expert parallelism without experts";

@@ -56,6 +56,7 @@ const Constants& known_constants(const std::string& name) {
     deepspeed.elementwise = 80;
     deepspeed.unsplit = 0.3;
     deepspeed.layer = 2.9e-3;
+    deepspeed.layer_doubling = 0.05;
     deepspeed.head = 4e-3;
     deepspeed.data_exposed = 1;
     made["megatron-deepspeed"] = deepspeed;

@@ -14,12 +14,12 @@ struct Constants {
   double matrix_fp8_rowwise = 0.4;
   double matrix_mxfp8 = 0.6;
   double matrix_fp4 = 0.5;
-  double experts = 0.6;     ///< products of experts, as a share of the others' rate
+  double experts = 1;       ///< rate of the experts' products, as a share of the others'
   double attention = 0.6;   ///< share of peak bf16 FLOP/s
   double elementwise = 90;  ///< bytes moved per token, hidden unit, layer and pass by all but products
   double unsplit = 0;    ///< share of these that tensor parallelism without sequence parallelism leaves whole
   double scores = 10;    ///< bytes moved per attention score and pass without flash attention
-  double dispatch = 33;  ///< bytes moved per token, expert it goes to, hidden unit and pass
+  double dispatch = 15;  ///< the same per token, expert it goes to, unit of the expert and pass
   double eager = 2;      ///< how much more elementwise operators move that are not compiled
   double layer = 2e-3;   ///< seconds that a layer takes of the host, all passes
   double layer_doubling = 0;     ///< share by which that grows with each doubling of tensor parallelism

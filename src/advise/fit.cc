@@ -172,12 +172,12 @@ Groups groups_of(std::span<const Measurement> rows,
 
 std::vector<std::string> constants_to_fit(const std::string& kind) {
   if (kind == "vtrain")
-    return {"matrix_bf16", "scores", "layer", "layer_doubling", "head", "unaligned",
-            "sharpness",   "link",   "step"};
+    return {"matrix_bf16", "scores", "layer", "layer_doubling", "head", "unaligned", "step"};
   if (kind == "bridge")
-    return {"matrix_bf16",    "matrix_fp8",     "matrix_mxfp8", "matrix_fp4",     "elementwise",
-            "dispatch",       "layer",          "moe_layer",    "moe_layer_node", "fused_experts",
-            "tensor_exposed", "expert_exposed", "data_exposed", "ultra",          "step"};
+    return {"matrix_bf16",    "matrix_fp8",     "matrix_mxfp8",  "matrix_fp4",
+            "experts",        "elementwise",    "dispatch",      "layer",
+            "moe_layer",      "moe_layer_node", "fused_experts", "tensor_exposed",
+            "expert_exposed", "data_exposed",   "ultra",         "step"};
   return {"matrix_bf16", "matrix_fp8",     "matrix_fp8_rowwise",     "attention",   "elementwise",
           "eager",       "tensor_exposed", "tensor_exposed_overlap", "data_exposed"};
 }

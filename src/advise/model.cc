@@ -274,9 +274,7 @@ const ModelShape& known_model(const std::string& name) {
   const auto found =
       std::find_if(models.begin(), models.end(), [&](const ModelShape& model) { return model.name == name; });
   if (found != models.end()) return *found;
-  std::string names;
-  for (const ModelShape& model : models) names += " " + model.name;
-  fail(name, ": no such model; give a config.json of transformers, or one of:", names);
+  fail(name, ": no model of this name is known; give its config.json");
 }
 
 }  // namespace stweaver

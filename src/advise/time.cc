@@ -95,8 +95,8 @@ double products_and_attention(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   const double rate = matrix_rate(view) * how.tp;
   const double products =
-      2 * passes.products * view.tokens * dense_weights(view.model) / rate +
-      2 * passes.products * view.tokens * active_expert_weights(view.model) / (rate * view.constants.experts);
+      2 * passes.products * view.tokens *
+      (dense_weights(view.model) + active_expert_weights(view.model) / view.constants.experts) / rate;
   // Flash attention skips what causality masks.
   const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
   const double attention_rate =
@@ -116,7 +116,9 @@ double memory_bound(const View& view, const Passes& passes) {
     bytes += passes.attention * c.scores * view.tokens * how.sequence * view.model.heads / how.tp *
              attention_layers(view.model);
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
-  bytes += passes.elementwise * c.dispatch * view.tokens * width * view.model.topk * view.model.moe_layers /
+  // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
+  const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
+  bytes += passes.elementwise * c.dispatch * view.tokens * expert * view.model.topk * view.model.moe_layers /
            how.tp;
   return bytes / view.memory_rate();
 }

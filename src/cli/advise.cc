@@ -19,6 +19,7 @@ struct Options {
   std::string fit;
   std::string constants;
   std::string output;
+  std::vector<std::string> only;
   bool json = false;
 };
 
@@ -39,7 +40,8 @@ void predict(const Options& options) {
 void fit(const Options& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
   if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
-  const std::vector<std::string> names = constants_to_fit(measured.kind);
+  const std::vector<std::string> names =
+      options.only.empty() ? constants_to_fit(measured.kind) : options.only;
   const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));
   std::vector<StepTime> times;
   for (const Measurement& row : measured.rows) times.push_back(step_time(row.job, fitted));
@@ -68,6 +70,7 @@ void add_advise(CLI::App& app, int& status) {
   fit_option->check(file_name());
   command->add_option("--constants", options->constants, "constants that --fit wrote")->check(file_name());
   command->add_option("-o,--output", options->output, "where --fit writes the constants")->check(file_name());
+  command->add_option("--only", options->only, "the constants that --fit may change")->delimiter(',');
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise --predict measured.csv");
   command->callback([options, &status] {
