@@ -1,10 +1,12 @@
 // Which configuration: what a training step costs in time and memory, and which choices are worth a look.
 #pragma once
 
-#include "advise/cluster.h"
-#include "advise/configuration.h"
-#include "advise/constants.h"
-#include "advise/fit.h"
-#include "advise/measurements.h"
-#include "advise/model.h"
-#include "advise/time.h"
+#include "advise/cluster.h"        // IWYU pragma: export
+#include "advise/configuration.h"  // IWYU pragma: export
+#include "advise/constants.h"      // IWYU pragma: export
+#include "advise/fit.h"            // IWYU pragma: export
+#include "advise/front.h"          // IWYU pragma: export
+#include "advise/measurements.h"   // IWYU pragma: export
+#include "advise/memory.h"         // IWYU pragma: export
+#include "advise/model.h"          // IWYU pragma: export
+#include "advise/time.h"           // IWYU pragma: export

@@ -8,8 +8,11 @@
 namespace stweaver {
 namespace {
 
-constexpr std::array<std::pair<Recompute, const char*>, 3> kRecomputes = {
-    {{Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}}};
+constexpr std::array<std::pair<Recompute, const char*>, 4> kRecomputes = {
+    {{Recompute::kNone, "none"},
+     {Recompute::kSelective, "selective"},
+     {Recompute::kOperators, "operators"},
+     {Recompute::kFull, "full"}}};
 constexpr std::array<std::pair<Precision, const char*>, 5> kPrecisions = {
     {{Precision::kBf16, "bf16"},
      {Precision::kFp8, "fp8"},

@@ -12,7 +12,8 @@ namespace stweaver {
 enum class Precision : std::uint8_t { kBf16, kFp8, kFp8Rowwise, kMxfp8, kNvfp4 };
 enum class Recompute : std::uint8_t {
   kNone,
-  kSelective,  ///< the core of attention (free with flash attention) or the cheap half of the operators
+  kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept
+  kOperators,  ///< the same and every second product (torchtitan's selective policy by operator)
   kFull,       ///< every layer keeps its input only
 };
 

@@ -190,7 +190,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   // A pipeline cuts the batch of a rank in pieces; not stated, two per stage.
   if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / (2 * how.pp));
   const std::string checkpointing = sheet.cell(row, "activation_checkpointing");
-  if (checkpointing.starts_with("selective")) how.recompute = Recompute::kSelective;
+  if (checkpointing.starts_with("selective")) how.recompute = Recompute::kOperators;
   if (checkpointing == "full") how.recompute = Recompute::kFull;
   const std::string float8 = sheet.cell(row, "float8");
   if (float8 == "tensorwise") how.precision = Precision::kFp8;

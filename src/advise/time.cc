@@ -73,12 +73,9 @@ Passes passes_of(const Configuration& how) {
     passes.products += 1;
     passes.attention += 1;
     passes.elementwise += 1;
-  } else if (how.recompute == Recompute::kSelective) {
-    // Per operator, every second product is done again with all that is cheap; flash attention is not.
-    if (how.flash_attention)
-      passes.products += 0.5;
-    else
-      passes.attention += 1;
+  } else if (how.recompute != Recompute::kNone) {
+    if (how.recompute == Recompute::kOperators) passes.products += 0.5;
+    if (!how.flash_attention) passes.attention += 1;
     passes.elementwise += 1;
   }
   return passes;

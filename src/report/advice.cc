@@ -134,4 +134,63 @@ Json fit_json(const Measurements& measured, std::span<const StepTime> times,
   return out;
 }
 
+std::string advise_text(const Recommendation& advice) {
+  if (advice.choices.empty())
+    return fmt::format(
+        "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
+        "or more pipeline stages may help\n",
+        advice.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
+  Table table({"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s", "$/Mtoken", "planned GiB",
+               "expandable", "default"},
+              "rrlrlrrrrrr");
+  std::string flags;
+  for (std::size_t i = 0; i < advice.choices.size(); ++i) {
+    const auto& [choice, reservation] = advice.choices[i];
+    const Configuration& how = choice.configuration;
+    table.add_row(
+        {std::to_string(i + 1), std::to_string(how.gpus), layout_of(how), std::to_string(how.micro_batch),
+         name_of(how.recompute) + (how.offload_optimizer ? ", offload" : ""),
+         fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
+         fmt::format("{:.2f}", choice.cost(advice.gpu)), fmt::format("{:.1f}", to_gib(reservation.planned)),
+         fmt::format("{:.1f}", to_gib(reservation.expandable)),
+         fmt::format("{:.1f}", to_gib(reservation.native))});
+    flags +=
+        fmt::format("{}: {}\n", i + 1,
+                    megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how}));
+  }
+  return table.text() +
+         fmt::format("{} of {} on the front, from {} configurations in {:.2f} s{}\n\nfor Megatron-LM:\n",
+                     advice.choices.size(), advice.front, advice.evaluations, advice.seconds,
+                     advice.stopped ? ", stopped early" : "") +
+         flags;
+}
+
+Json advise_json(const Recommendation& advice) {
+  Json out = {{"model", advice.model.name},
+              {"gpu", advice.gpu.name},
+              {"evaluations", advice.evaluations},
+              {"seconds", advice.seconds},
+              {"front", advice.front},
+              {"stopped", advice.stopped},
+              {"max_memory", static_cast<Bytes>(advice.memory)}};
+  Json choices = Json::array();
+  for (const auto& [choice, reservation] : advice.choices) {
+    const Configuration& how = choice.configuration;
+    choices.push_back(
+        {{"configuration", configuration_json(how)},
+         {"step_seconds", choice.seconds},
+         {"tokens_per_second", choice.rate()},
+         {"dollars_per_million_tokens", choice.cost(advice.gpu)},
+         {"live", static_cast<Bytes>(choice.memory)},
+         {"requested", reservation.requested},
+         {"reserved", reservation.planned},
+         {"reserved_native", reservation.native},
+         {"reserved_expandable", reservation.expandable},
+         {"stage", choice.stage},
+         {"megatron", megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how})}});
+  }
+  out["choices"] = std::move(choices);
+  return out;
+}
+
 }  // namespace stweaver

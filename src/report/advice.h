@@ -21,4 +21,24 @@ std::string fit_text(const Measurements& measured, std::span<const StepTime> tim
 nlohmann::ordered_json fit_json(const Measurements& measured, std::span<const StepTime> times,
                                 const std::vector<std::string>& names, const Constants& fitted);
 
+/// A choice with what its fullest rank would reserve.
+struct PlannedChoice {
+  Choice choice;
+  Reservation reservation;
+};
+
+/// `advise MODEL`: the choices, and how they were found.
+struct Recommendation {
+  ModelShape model;
+  Gpu gpu;
+  std::vector<PlannedChoice> choices;  ///< in order of time
+  std::size_t front = 0;               ///< configurations on the front that they were taken from
+  std::int64_t evaluations = 0;
+  double seconds = 0;
+  bool stopped = false;
+  double memory = 0;  ///< bytes that were allowed
+};
+std::string advise_text(const Recommendation& advice);
+nlohmann::ordered_json advise_json(const Recommendation& advice);
+
 }  // namespace stweaver
