@@ -1,5 +1,6 @@
 #include "advise/configuration.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -49,6 +50,10 @@ int micro_batches(const Configuration& configuration) {
 
 int sharding(const Configuration& configuration) {
   return configuration.shard > 0 ? configuration.shard : data_parallel(configuration) * configuration.cp;
+}
+
+int expert_sharding(const Configuration& configuration) {
+  return std::max(1, configuration.gpus / configuration.pp / configuration.ep);
 }
 
 std::string why_not(const Job& job) {

@@ -55,6 +55,10 @@ int micro_batches(const Configuration& configuration);
 /// Ranks that share optimizer states (or more, by `zero`).
 int sharding(const Configuration& configuration);
 
+/// Ranks that share the optimizer states of one expert, each of which lives whole on one rank of an expert
+/// parallel group: gpus / (pp ep).
+int expert_sharding(const Configuration& configuration);
+
 /// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
 std::string why_not(const Job& job);
 

@@ -231,7 +231,7 @@ std::string megatron_arguments(const Job& job) {
   if (how.virtual_stages > 1)
     out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
   if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
-  if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep);
+  if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep, " --expert-tensor-parallel-size 1");
   if (how.tp > 1) out += " --sequence-parallel";
   if (how.zero == 3) {
     out += " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";

@@ -70,11 +70,14 @@ double sum_of(const std::vector<double>& parts) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
-/// One layer's weights on a rank, the mean over kinds of layers.
-double layer_weights(const Job& job) {
-  const ModelShape& model = job.model;
-  const double experts = static_cast<double>(model.moe_layers) * model.experts * expert_weights(model);
-  return (dense_weights(model) + experts / job.configuration.ep) / model.layers / job.configuration.tp;
+/// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
+/// whole on one rank each.
+double shared_weights(const Job& job) {
+  return dense_weights(job.model) / job.model.layers / job.configuration.tp;
+}
+
+double experts_weights(const Job& job) {
+  return all_expert_weights(job.model) / job.model.layers / job.configuration.ep;
 }
 
 double embedding_weights(const Job& job) {
@@ -87,30 +90,41 @@ int stage_layers(const Job& job, int stage) {
   return job.model.layers / pp + (stage < job.model.layers % pp ? 1 : 0);
 }
 
-/// Weights in `parts`: layers, then the embedding and the output layer where the stage has them.
-std::vector<double> stage_weights(const Job& job, int stage) {
-  std::vector<double> parts(static_cast<std::size_t>(stage_layers(job, stage)), layer_weights(job));
-  const bool last = stage == job.configuration.pp - 1;
-  if (stage == 0) parts.push_back(embedding_weights(job));
-  if (last && (stage != 0 || !job.model.tied_embeddings)) parts.push_back(embedding_weights(job));
-  return parts;
-}
-
-/// Bytes per weight of each kind of state.
-struct StateBytes {
-  double weights = kWeightBytes;
-  double gradients = 0;
-  double optimizer = kOptimizerBytes;
+/// Weights of a stage: what all tokens pass, embeddings included, and its experts.
+struct StageWeights {
+  double shared = 0;
+  double experts = 0;
 };
 
-StateBytes state_bytes(const Configuration& how) {
-  const double shard = sharding(how);
+StageWeights stage_weights(const Job& job, int stage) {
+  const bool last = stage == job.configuration.pp - 1;
+  const int layers = stage_layers(job, stage);
+  StageWeights weights{.shared = layers * shared_weights(job), .experts = layers * experts_weights(job)};
+  if (stage == 0) weights.shared += embedding_weights(job);
+  if (last && (stage != 0 || !job.model.tied_embeddings)) weights.shared += embedding_weights(job);
+  return weights;
+}
+
+/// Bytes of each kind of state of one rank.
+struct States {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;
+};
+
+States states_of(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const StageWeights weights = stage_weights(job, stage);
+  // `least`: the ZeRO stage from which on ranks share it.
+  const auto bytes = [&](double each, int least) {
+    const bool split = how.zero >= least;
+    return each * (weights.shared / (split ? sharding(how) : 1) +
+                   weights.experts / (split ? expert_sharding(how) : 1));
+  };
   const double trained = how.lora ? 0.01 : 1;
-  StateBytes bytes;
-  bytes.weights = kWeightBytes / (how.zero == 3 ? shard : 1);
-  bytes.gradients = trained * how.gradient_bytes / (how.zero >= 2 ? shard : 1);
-  bytes.optimizer = how.offload_optimizer ? 0 : trained * kOptimizerBytes / (how.zero >= 1 ? shard : 1);
-  return bytes;
+  return {.weights = bytes(kWeightBytes, 3),
+          .gradients = bytes(trained * how.gradient_bytes, 2),
+          .optimizer = how.offload_optimizer ? 0 : bytes(trained * kOptimizerBytes, 1)};
 }
 
 struct Passage {
@@ -263,21 +277,20 @@ class StepRecorder {
 
 RankMemory live_memory(const Job& job, int stage) {
   const Configuration& how = job.configuration;
-  const StateBytes bytes = state_bytes(how);
-  const double weights = sum_of(stage_weights(job, stage));
+  const States states = states_of(job, stage);
   const LayerTensors layer = layer_tensors(job);
   const double all = sum_of(layer.kept);
   const bool full = how.recompute == Recompute::kFull;
   const double chunk = static_cast<double>(stage_layers(job, stage)) / how.virtual_stages;
   RankMemory memory;
   memory.stage = stage;
-  memory.states = weights * (bytes.weights + bytes.gradients + bytes.optimizer);
+  memory.states = states.weights + states.gradients + states.optimizer;
   memory.activations = in_flight(how, stage) * chunk * (full ? layer.kept.front() : all);
   const double rebuilt = full ? all - layer.kept.front() : 0;
   memory.transient = rebuilt + 2 * layer.gradient;
   if (stage == how.pp - 1) memory.transient = std::max(memory.transient, sum_of(logits(job)));
   // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3) memory.transient += 2 * kWeightBytes * layer_weights(job);
+  if (how.zero == 3) memory.transient += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
   return memory;
 }
 
@@ -290,17 +303,17 @@ RankMemory fullest_rank(const Job& job) {
 
 Trace rank_trace(const Job& job, int stage) {
   const Configuration& how = job.configuration;
-  const StateBytes bytes = state_bytes(how);
+  const States states = states_of(job, stage);
   Recording recording;
-  const std::vector<double> weights = stage_weights(job, stage);
-  for (const double part : weights) recording.allocate(bytes.weights * part);
-  const double all = sum_of(weights);
-  recording.allocate(bytes.gradients * all);
-  if (bytes.optimizer > 0)
-    for (int i = 0; i < 3; ++i) recording.allocate(bytes.optimizer / 3 * all);
+  const int layers = stage_layers(job, stage);
+  for (int i = 0; i < layers; ++i) recording.allocate(states.weights / layers);
+  recording.allocate(states.gradients);
+  if (states.optimizer > 0)
+    for (int i = 0; i < 3; ++i) recording.allocate(states.optimizer / 3);
   // Two gathered layers take turns for the whole step.
   if (how.zero == 3)
-    for (int i = 0; i < 2; ++i) recording.allocate(kWeightBytes * layer_weights(job));
+    for (int i = 0; i < 2; ++i)
+      recording.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
   const int enough = 2 * how.pp;
   const int batches = std::min(micro_batches(how), enough);

@@ -66,11 +66,13 @@ double active_expert_weights(const ModelShape& model) {
   return static_cast<double>(model.moe_layers) * model.topk * expert_weights(model);
 }
 
+double all_expert_weights(const ModelShape& model) {
+  return static_cast<double>(model.moe_layers) * model.experts * expert_weights(model);
+}
+
 double total_weights(const ModelShape& model) {
   const double embedding = static_cast<double>(model.vocabulary) * model.hidden;
-  return dense_weights(model) +
-         static_cast<double>(model.moe_layers) * model.experts * expert_weights(model) +
-         embedding * (model.tied_embeddings ? 1 : 2);
+  return dense_weights(model) + all_expert_weights(model) + embedding * (model.tied_embeddings ? 1 : 2);
 }
 
 double attention_width(const ModelShape& model) {

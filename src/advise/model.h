@@ -53,6 +53,8 @@ double expert_weights(const ModelShape& model);
 double dense_weights(const ModelShape& model);
 /// Weights of the routed experts that a token passes through, over all layers.
 double active_expert_weights(const ModelShape& model);
+/// Weights of all routed experts.
+double all_expert_weights(const ModelShape& model);
 /// Everything, embeddings included.
 double total_weights(const ModelShape& model);
 

@@ -193,19 +193,26 @@ double head_time(const View& view) {
   return joined(c.head, device, c.sharpness) * (1 + view.model.mtp_layers);
 }
 
-/// Weights of one rank: experts are spread over expert parallel ranks as well.
-double rank_weights(const View& view) {
-  const double experts =
-      static_cast<double>(view.model.moe_layers) * view.model.experts * expert_weights(view.model);
-  const double rest = total_weights(view.model) - experts;
-  return (rest + experts / view.how.ep) / view.how.tp / view.how.pp;
+/// Weights of one rank: what all tokens pass, and the experts that live there, each of them whole.
+struct RankWeights {
+  double shared = 0;
+  double experts = 0;
+};
+
+RankWeights rank_weights(const View& view) {
+  const double experts = all_expert_weights(view.model);
+  return {.shared = (total_weights(view.model) - experts) / view.how.tp / view.how.pp,
+          .experts = experts / view.how.ep / view.how.pp};
 }
 
 /// Gradients reduced, parameters gathered, by all data parallel ranks of one step.
-double data_traffic(const View& view, double weights) {
+double data_traffic(const View& view, const RankWeights& parts) {
   const Configuration& how = view.how;
   const int ranks = view.dp * how.cp;
   if (ranks == 1) return 0;
+  // Copies of an expert are fewer than data parallel ranks: its part of the traffic is that much less.
+  const int copies = expert_sharding(how);
+  const double weights = parts.shared + parts.experts * (copies - 1) / copies;
   const int group = how.zero == 3 ? sharding(how) : ranks;
   const int inside = std::max(1, std::min(group, view.gpu.domain / std::min(how.tp, view.gpu.domain)));
   const double rate = view.rate(inside, group * how.tp > view.gpu.domain);
@@ -219,14 +226,17 @@ double data_traffic(const View& view, double weights) {
 }
 
 /// Reads and writes two moments, the fp32 weights, the gradient, and the weights themselves.
-double optimizer_time(const View& view, double weights) {
+double optimizer_time(const View& view, const RankWeights& weights) {
   constexpr double kBytes = 30;
-  // Over PCIe of the fifth generation, both ways at once, where the states live on the host.
-  constexpr double kHostLink = 50e9;
-  const double shard = view.how.zero == 0 ? 1 : sharding(view.how);
-  const double trained = view.how.lora ? 0.01 : 1;
-  const double bytes = kBytes * weights * trained / shard;
-  return bytes / (view.how.offload_optimizer ? kHostLink : view.memory_rate());
+  // Where states live on the host: a rank's share, of eight, of what the host's memory gives.
+  constexpr double kHostMemory = 25e9;
+  const Configuration& how = view.how;
+  const bool shared = how.zero > 0;
+  const double trained = how.lora ? 0.01 : 1;
+  const double bytes =
+      kBytes * trained *
+      (weights.shared / (shared ? sharding(how) : 1) + weights.experts / (shared ? expert_sharding(how) : 1));
+  return bytes / (how.offload_optimizer ? kHostMemory : view.memory_rate());
 }
 
 /// Activations to the next stage and gradients back, of one micro-batch; each tensor parallel rank sends its
@@ -261,7 +271,7 @@ StepTime step_time(const Job& job, const Constants& constants) {
   time.work = view.batches * (all + head) / how.pp;
   time.traffic = view.batches * layers.traffic / how.pp;
   const double computing = time.work + time.bubble + time.traffic;
-  const double weights = rank_weights(view);
+  const RankWeights weights = rank_weights(view);
   const double data = data_traffic(view, weights);
   // Gathered parameters are needed at once: a step is never shorter than that takes.
   const double hidden = how.zero == 3 ? std::min(data, computing) : data;
