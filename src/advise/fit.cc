@@ -39,6 +39,7 @@ class Problem {
       : rows_(rows), start_(start) {
     std::map<std::string, int> copies;
     for (const Measurement& row : rows) ++copies[identity(row)];
+    weights_.reserve(rows.size());
     for (const Measurement& row : rows) weights_.push_back(1 / std::sqrt(copies[identity(row)]));
     for (const std::string& name : names) {
       const ConstantInfo& info = info_of(name);
@@ -213,6 +214,7 @@ Accuracy judge(std::span<const Measurement> rows, std::span<const double> predic
   accuracy.rows = rows.size();
   if (rows.empty()) return accuracy;
   std::vector<double> errors;
+  errors.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     errors.push_back(std::abs(predicted[i] / rows[i].seconds - 1));
   accuracy.mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());

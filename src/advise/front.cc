@@ -153,9 +153,9 @@ double distance(const Point& a, const Point& b) {
 
 }  // namespace
 
-Front search_front(const Space& space, double memory, const std::stop_token& stop) {
+Front search_front(const Space& space, const Constants& constants, double memory,
+                   const std::stop_token& stop) {
   Front front;
-  const Constants& constants = known_constants("megatron");
   std::map<int, std::vector<Choice>> by_gpus;
   constexpr std::size_t kMany = 4096;
   front.stopped = !for_each(space, [&](const Job& job) {
@@ -217,6 +217,7 @@ std::vector<Choice> clear_choices(const Front& front, const Gpu& gpu, std::size_
     picked.push_back(farthest);
   }
   std::vector<Choice> choices;
+  choices.reserve(picked.size());
   for (const std::size_t i : picked) choices.push_back(all[i]);
   std::sort(choices.begin(), choices.end(),
             [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });

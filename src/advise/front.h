@@ -49,7 +49,8 @@ struct Front {
 /// token is GPUs times time, so what is best in these is best in cost too.
 ///
 /// Error for a parameter that does not exist or a value that it cannot have.
-Front search_front(const Space& space, double memory, const std::stop_token& stop);
+Front search_front(const Space& space, const Constants& constants, double memory,
+                   const std::stop_token& stop);
 
 /// At most `count` of them that differ clearly: the fastest, the smallest, the one with fewest GPUs, the
 /// cheapest, the knee (nearest to the best of everything), and then whatever lies farthest from those chosen,

@@ -147,6 +147,7 @@ std::vector<Passage> schedule(int pp, int stage, int chunks, int batches) {
     return Passage{forward, forward ? chunk : chunks - 1 - chunk, group * pp + within % pp};
   };
   std::vector<Passage> order;
+  order.reserve(2 * static_cast<std::size_t>(passages));
   for (int k = 0; k < ahead; ++k) order.push_back(at(k, true));
   for (int k = 0; k + ahead < passages; ++k) {
     order.push_back(at(ahead + k, true));
@@ -187,6 +188,7 @@ class Recording {
   }
   std::vector<std::size_t> allocate(const std::vector<double>& sizes) {
     std::vector<std::size_t> ids;
+    ids.reserve(sizes.size());
     for (const double size : sizes) ids.push_back(allocate(size));
     return ids;
   }

@@ -43,11 +43,16 @@ Constants chosen_constants(const Options& options, const std::string& stack) {
   return read_constants(read_text(options.constants), options.constants, base);
 }
 
+std::vector<StepTime> times_of(const Measurements& measured, const Constants& constants) {
+  std::vector<StepTime> times;
+  times.reserve(measured.rows.size());
+  for (const Measurement& row : measured.rows) times.push_back(step_time(row.job, constants));
+  return times;
+}
+
 void predict(const Options& options) {
   const Measurements measured = read_measurements(read_text(options.predict), options.predict);
-  const Constants constants = chosen_constants(options, measured.stack);
-  std::vector<StepTime> times;
-  for (const Measurement& row : measured.rows) times.push_back(step_time(row.job, constants));
+  const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
   print_answer(options.json, predict_text(measured, times), predict_json(measured, times));
 }
 
@@ -57,8 +62,7 @@ void fit(const Options& options) {
   const std::vector<std::string> names =
       options.only.empty() ? constants_to_fit(measured.kind) : options.only;
   const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));
-  std::vector<StepTime> times;
-  for (const Measurement& row : measured.rows) times.push_back(step_time(row.job, fitted));
+  const std::vector<StepTime> times = times_of(measured, fitted);
   if (!options.output.empty()) write_file(options.output, write_constants(fitted));
   print_answer(options.json, fit_text(measured, times, names, fitted),
                fit_json(measured, times, names, fitted));
@@ -95,7 +99,7 @@ int recommend(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const double memory = options.max_memory ? *options.max_memory * static_cast<double>(kGiB)
                                            : static_cast<double>(space.gpu.memory);
-  const Front front = search_front(space, memory, interrupt.token());
+  const Front front = search_front(space, chosen_constants(options, "megatron"), memory, interrupt.token());
   Recommendation advice{.model = space.model,
                         .gpu = space.gpu,
                         .choices = {},

@@ -17,6 +17,7 @@ std::string percent(double share) {
 
 std::vector<double> totals_of(std::span<const StepTime> times) {
   std::vector<double> totals;
+  totals.reserve(times.size());
   for (const StepTime& time : times) totals.push_back(time.total);
   return totals;
 }

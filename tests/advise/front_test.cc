@@ -19,7 +19,7 @@ Space small_space() {
 }
 
 Front front_of(const Space& space) {
-  return search_front(space, static_cast<double>(space.gpu.memory), {});
+  return search_front(space, known_constants("megatron"), static_cast<double>(space.gpu.memory), {});
 }
 
 TEST(Front, HoldsNothingThatAnotherBeatsInAll) {
@@ -34,7 +34,7 @@ TEST(Front, HoldsNothingThatAnotherBeatsInAll) {
 TEST(Front, KeepsToMemoryAndToWhatIsFixed) {
   Space space = small_space();
   space.fixed = {{"tp", "4"}, {"recompute", "full"}, {"gpus", "8"}};
-  const Front front = search_front(space, 40.0 * kGiB, {});
+  const Front front = search_front(space, known_constants("megatron"), 40.0 * kGiB, {});
   ASSERT_FALSE(front.choices.empty());
   for (const Choice& choice : front.choices) {
     EXPECT_EQ(choice.configuration.tp, 4);
@@ -51,7 +51,8 @@ TEST(Front, IsWhatWasSeenWhenItIsStopped) {
   std::stop_source stop;
   stop.request_stop();
   const Space space = small_space();
-  const Front front = search_front(space, static_cast<double>(space.gpu.memory), stop.get_token());
+  const Front front = search_front(space, known_constants("megatron"), static_cast<double>(space.gpu.memory),
+                                   stop.get_token());
   EXPECT_TRUE(front.stopped);
   EXPECT_EQ(front.evaluations, 1);
 }
