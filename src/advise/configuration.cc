@@ -59,9 +59,12 @@ int expert_sharding(const Configuration& configuration) {
 std::string why_not(const Job& job) {
   const Configuration& c = job.configuration;
   const ModelShape& m = job.model;
-  for (const int value :
-       {c.gpus, c.tp, c.pp, c.virtual_stages, c.cp, c.ep, c.micro_batch, c.global_batch, c.sequence})
-    if (value < 1) return text("a parallel size, batch or sequence of ", value);
+  constexpr int kMostRanks = 1 << 20;
+  constexpr int kMostTokens = 1 << 24;
+  for (const int value : {c.gpus, c.tp, c.pp, c.virtual_stages, c.cp, c.ep})
+    if (value < 1 || value > kMostRanks) return text("a parallel size of ", value);
+  for (const int value : {c.micro_batch, c.global_batch, c.sequence})
+    if (value < 1 || value > kMostTokens) return text("a batch or sequence of ", value);
   const std::int64_t ranks = static_cast<std::int64_t>(c.tp) * c.pp * c.cp;
   if (ranks > c.gpus || c.gpus % ranks != 0)
     return text(c.gpus, " GPUs are no multiple of tp x pp x cp = ", ranks);

@@ -41,6 +41,8 @@ class Problem {
     for (const Measurement& row : rows) ++copies[identity(row)];
     weights_.reserve(rows.size());
     for (const Measurement& row : rows) weights_.push_back(1 / std::sqrt(copies[identity(row)]));
+    infos_.reserve(names.size());
+    origin_.reserve(names.size());
     for (const std::string& name : names) {
       const ConstantInfo& info = info_of(name);
       infos_.push_back(&info);

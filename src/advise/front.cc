@@ -37,8 +37,8 @@ int fixed_value(const std::string& name, const std::string& value) {
   if (name == "recompute") return static_cast<int>(recompute_named(value));
   int number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < 0)
-    fail("--fix ", name, "=", value, ": not a whole number");
+  if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 20))
+    fail("--fix ", name, "=", value, ": not a whole number that it can be");
   return number;
 }
 
@@ -104,10 +104,12 @@ bool for_each(const Space& space, const std::function<bool(const Job&)>& visit) 
           how.tp = tp;
           how.pp = pp;
           how.cp = cp;
-          if (tp < 1 || pp < 1 || cp < 1 || gpus % (static_cast<std::int64_t>(tp) * pp * cp) != 0) continue;
+          if (gpus < 1 || tp < 1 || pp < 1 || cp < 1 || gpus % (static_cast<std::int64_t>(tp) * pp * cp) != 0)
+            continue;
           for (const int vp : ranges.vp)
             for (const int ep : ranges.ep)
               for (const int mbs : ranges.mbs) {
+                if (vp < 1 || mbs < 1) continue;
                 how.virtual_stages = vp;
                 how.ep = ep;
                 how.micro_batch = mbs;

@@ -82,6 +82,7 @@ double attention_width(const ModelShape& model) {
 
 void validate(const ModelShape& model, const std::string& name) {
   constexpr int kMost = 1 << 24;
+  constexpr int kMostLayers = 1 << 13;
   const auto within = [&name](int value, int least, const char* what) {
     if (value < least || value > kMost) fail(name, ": ", what, " is ", value, ", which no model has");
   };
@@ -96,6 +97,7 @@ void validate(const ModelShape& model, const std::string& name) {
   within(model.topk, 0, "the number of experts per token");
   within(model.expert_ffn, 0, "the size of an expert");
   within(model.shared_ffn, 0, "the size of the shared experts");
+  if (model.layers > kMostLayers) fail(name, ": ", model.layers, " layers, which no model has");
   if (model.heads % model.kv_heads != 0)
     fail(name, ": ", model.heads, " attention heads cannot share ", model.kv_heads, " key and value heads");
   if (model.moe_layers > model.layers) fail(name, ": it has more layers of experts than layers");
