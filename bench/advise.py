@@ -17,22 +17,8 @@ COMMAND = Path(__file__).resolve().parents[1] / "build/release/stweaver"
 Row = dict[str, str]
 Part = Callable[[int, Row], bool]
 
-LAYOUT = [
-    "model",
-    "task",
-    "gpu",
-    "precision",
-    "gpus",
-    "gbs",
-    "mbs",
-    "seq",
-    "fsdp",
-    "tp",
-    "pp",
-    "cp",
-    "vp",
-    "ep",
-]
+LAYOUT = ["model", "task", "gpu", "precision", "gpus", "gbs", "mbs", "seq"]
+LAYOUT += ["fsdp", "tp", "pp", "cp", "vp", "ep"]
 SAME = {"FP8-CS": "FP8", "FP8-MX": "MXFP8", "": "0"}
 
 
@@ -90,9 +76,9 @@ def main() -> None:
             fit, rest = split(data / f"{table}.csv", part, folder)
             constants = folder / f"{table}.json"
             # Between nodes, one constant more; the rest stays what a single node said.
-            more: list[str | Path] = (
-                ["--only", "several_nodes", "--constants", single] if table == "vtrain_multi" else []
-            )
+            more: list[str | Path] = []
+            if table == "vtrain_multi":
+                more = ["--only", "several_nodes", "--constants", single]
             fitted = advise("--fit", fit, "-o", constants, *more)
             judged = advise("--predict", rest, "--constants", constants)
             errors = f"{judged['mean_absolute_error']:.1%} | {judged['median_absolute_error']:.1%}"

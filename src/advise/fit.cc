@@ -63,6 +63,7 @@ class Problem {
   [[nodiscard]] std::vector<double> residuals(const std::vector<double>& point) const {
     const Constants constants = at(point);
     std::vector<double> result;
+    result.reserve(rows_.size() + point.size());
     for (std::size_t i = 0; i < rows_.size(); ++i)
       result.push_back(weights_[i] * std::log(step_time(rows_[i].job, constants).total / rows_[i].seconds));
     for (std::size_t i = 0; i < point.size(); ++i) result.push_back(kPull * (point[i] - origin_[i]));
