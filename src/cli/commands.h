@@ -18,6 +18,7 @@ void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
+void add_advise(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_run(CLI::App& app);
 

@@ -41,6 +41,18 @@ std::vector<CsvRow> open_csv(const std::string& path) {
   return read_csv(open_archive(path), path);
 }
 
+std::string read_text(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  const ByteSource source = open_archive(path);
+  std::string content;
+  std::vector<std::byte> buffer(1 << 16);
+  while (const std::size_t got = source(buffer)) {
+    content.append(reinterpret_cast<const char*>(buffer.data()), got);
+    if (content.size() > kMost) fail(path, ": more than 64 MiB, which no table or model has");
+  }
+  return content;
+}
+
 void write_file(const std::string& path, const std::string& content) {
   // A file is written beside itself and renamed: whoever reads it sees all of it or what was there before.
   // Devices, pipes and links are written to where they are: a rename would put a file in their place.

@@ -18,6 +18,9 @@ Trace open_trace(const std::string& path, std::optional<int> device = std::nullo
 
 std::vector<CsvRow> open_csv(const std::string& path);
 
+/// The whole of a text file, compressed or not. Error when it cannot be read or has more than 64 MiB.
+std::string read_text(const std::string& path);
+
 /// Writes a file whole or throws Error; on failure it is what it was before. What is no plain file (a device,
 /// a pipe, a link) is written to in place.
 void write_file(const std::string& path, const std::string& content);

@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   stweaver::add_compare(app, status);
   stweaver::add_report(app, status);
   stweaver::add_diff(app, status);
+  stweaver::add_advise(app, status);
   stweaver::add_doctor(app, status);
   stweaver::add_run(app);
   try {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import TRACES, Answer, Run
 
-SUBCOMMANDS = ["inspect", "plan", "check", "replay", "compare", "report", "diff", "doctor", "run"]
+SUBCOMMANDS = ["inspect", "plan", "check", "replay", "compare", "report", "diff", "advise", "doctor", "run"]
 GPT2 = TRACES / "gpt2_15b_N.pickle.xz"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())
 

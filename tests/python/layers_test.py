@@ -11,7 +11,7 @@ SRC = ROOT / "src"
 
 # Bottom to top. What a layer may include: everything before it, or what is named here.
 LAYERS = ["base", "trace", "profile", "plan", "device", "runtime", "session"]
-LAYERS += ["archive", "pareto", "simulate", "report", "cli"]
+LAYERS += ["archive", "pareto", "simulate", "advise", "report", "cli"]
 NARROWER = {"archive": ["base", "trace"], "pareto": ["base"]}
 CORE = LAYERS[: LAYERS.index("session") + 1]
 PROGRAMS = {"cli"}  # a program has nothing to offer to other layers, so no umbrella header

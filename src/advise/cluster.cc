@@ -1,0 +1,86 @@
+#include "advise/cluster.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace stweaver {
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9;
+
+struct Figures {
+  const char* name;
+  double bf16, fp8, fp4;  // TFLOP/s
+  double bandwidth;       // GB/s
+  double memory;          // GiB that a program sees
+  double link, network;   // GB/s
+  int domain;
+  bool ultra;
+  double dollars;
+};
+
+// NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
+// those printed with sparsity. Blackwell Ultra differs from Blackwell in power, not in units for bf16 and
+// fp8; what that is worth is a constant of the time model. The H100 with HBM2e and a 500 W limit is
+// torchtitan's; its rate is that of 700 W by the power of two thirds. Prices have no source: they are rough,
+// per GPU and hour, and only compare kinds of GPU.
+constexpr Figures kFigures[] = {
+    {"A100", 312, 312, 312, 2039, 79.1, 300, 25, 8, false, 1.8},
+    {"A100-40GB", 312, 312, 312, 1555, 39.4, 300, 25, 8, false, 1.3},
+    {"H100", 989, 1979, 1979, 3350, 79.1, 450, 50, 8, false, 3.0},
+    {"H100-96GB-HBM2e-500W", 791, 1583, 1583, 2400, 94.9, 450, 50, 8, false, 3.0},
+    {"H200", 989, 1979, 1979, 4800, 139.7, 450, 50, 8, false, 3.8},
+    {"B200", 2250, 4500, 9000, 8000, 178.3, 900, 50, 8, false, 5.5},
+    {"B300", 2250, 4500, 9000, 8000, 267.6, 900, 100, 8, true, 6.5},
+    {"GB200", 2250, 4500, 9000, 8000, 184.0, 900, 50, 72, false, 6.0},
+    {"GB300", 2250, 4500, 9000, 8000, 276.0, 900, 100, 72, true, 7.0},
+};
+
+std::vector<Gpu> make_gpus() {
+  std::vector<Gpu> gpus;
+  for (const Figures& f : kFigures) {
+    Gpu gpu;
+    gpu.name = f.name;
+    gpu.bf16 = f.bf16 * kTera;
+    gpu.fp8 = f.fp8 * kTera;
+    gpu.fp4 = f.fp4 * kTera;
+    gpu.bandwidth = f.bandwidth * kGiga;
+    gpu.memory = static_cast<Bytes>(f.memory * static_cast<double>(kGiB));
+    gpu.link = f.link * kGiga;
+    gpu.network = f.network * kGiga;
+    gpu.domain = f.domain;
+    gpu.ultra = f.ultra;
+    gpu.dollars_per_hour = f.dollars;
+    gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+}  // namespace
+
+std::span<const Gpu> known_gpus() {
+  static const std::vector<Gpu> gpus = make_gpus();
+  return gpus;
+}
+
+const Gpu& known_gpu(const std::string& name) {
+  const Gpu* found = nullptr;
+  std::string names;
+  for (const Gpu& gpu : known_gpus()) {
+    names += " " + gpu.name;
+    const std::string known = lower(gpu.name);
+    const bool begins = lower(name) == known || lower(name).starts_with(known + "-");
+    if (begins && (found == nullptr || found->name.size() < gpu.name.size())) found = &gpu;
+  }
+  if (found == nullptr) fail("no figures for the GPU ", name, "; there are some for", names);
+  return *found;
+}
+
+}  // namespace stweaver

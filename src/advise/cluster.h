@@ -1,0 +1,32 @@
+// What a GPU can do at best, and what joins it to others.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/base.h"
+
+namespace stweaver {
+
+/// Figures of the makers' data sheets, dense (without sparsity), each direction of a link on its own.
+struct Gpu {
+  std::string name;
+  double bf16 = 0;       ///< FLOP/s
+  double fp8 = 0;        ///< FLOP/s; that of bf16 where there is no faster unit
+  double fp4 = 0;        ///< FLOP/s; likewise
+  double bandwidth = 0;  ///< of its memory, bytes/s
+  Bytes memory = 0;      ///< what a program can have of it
+  double link = 0;       ///< to its neighbours (NVLink), bytes/s
+  int domain = 8;        ///< GPUs that such links join
+  double network = 0;    ///< to other domains, bytes/s per GPU
+  bool ultra = false;    ///< Blackwell Ultra: more power, and higher clocks under load
+  double dollars_per_hour = 0;
+};
+
+/// The GPUs that are known.
+std::span<const Gpu> known_gpus();
+/// One of them, by any case; a longer name that begins with one is that one ("H100-80GB"). Error that lists
+/// the names when there is none.
+const Gpu& known_gpu(const std::string& name);
+
+}  // namespace stweaver

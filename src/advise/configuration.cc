@@ -1,0 +1,104 @@
+#include "advise/configuration.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/base.h"
+
+namespace stweaver {
+namespace {
+
+constexpr std::array<std::pair<Recompute, const char*>, 4> kRecomputes = {
+    {{Recompute::kNone, "none"},
+     {Recompute::kSelective, "selective"},
+     {Recompute::kOperators, "operators"},
+     {Recompute::kFull, "full"}}};
+constexpr std::array<std::pair<Precision, const char*>, 5> kPrecisions = {
+    {{Precision::kBf16, "bf16"},
+     {Precision::kFp8, "fp8"},
+     {Precision::kFp8Rowwise, "fp8-rowwise"},
+     {Precision::kMxfp8, "mxfp8"},
+     {Precision::kNvfp4, "nvfp4"}}};
+
+template <typename Table, typename Value>
+std::string named(const Table& table, Value value) {
+  for (const auto& [known, name] : table)
+    if (known == value) return name;
+  return "";
+}
+
+template <typename Table>
+auto value_of(const Table& table, const std::string& name, const char* what) {
+  std::string names;
+  for (const auto& [value, known] : table) {
+    if (name == known) return value;
+    names += std::string(" ") + known;
+  }
+  fail("no ", what, " is called ", name, "; there are", names);
+}
+
+}  // namespace
+
+int data_parallel(const Configuration& configuration) {
+  return configuration.gpus / (configuration.tp * configuration.pp * configuration.cp);
+}
+
+int micro_batches(const Configuration& configuration) {
+  return configuration.global_batch / (data_parallel(configuration) * configuration.micro_batch);
+}
+
+int sharding(const Configuration& configuration) {
+  return configuration.shard > 0 ? configuration.shard : data_parallel(configuration) * configuration.cp;
+}
+
+int expert_sharding(const Configuration& configuration) {
+  return std::max(1, configuration.gpus / configuration.pp / configuration.ep);
+}
+
+std::string why_not(const Job& job) {
+  const Configuration& c = job.configuration;
+  const ModelShape& m = job.model;
+  constexpr int kMostRanks = 1 << 20;
+  constexpr int kMostTokens = 1 << 24;
+  for (const int value : {c.gpus, c.tp, c.pp, c.virtual_stages, c.cp, c.ep})
+    if (value < 1 || value > kMostRanks) return text("a parallel size of ", value);
+  for (const int value : {c.micro_batch, c.global_batch, c.sequence})
+    if (value < 1 || value > kMostTokens) return text("a batch or sequence of ", value);
+  const std::int64_t ranks = static_cast<std::int64_t>(c.tp) * c.pp * c.cp;
+  if (ranks > c.gpus || c.gpus % ranks != 0)
+    return text(c.gpus, " GPUs are no multiple of tp x pp x cp = ", ranks);
+  const std::int64_t samples = static_cast<std::int64_t>(data_parallel(c)) * c.micro_batch;
+  if (samples > c.global_batch || c.global_batch % samples != 0)
+    return text("a global batch of ", c.global_batch, " is no multiple of dp x micro batch = ", samples);
+  if (m.heads % c.tp != 0) return text(m.heads, " attention heads cannot be split in ", c.tp);
+  // Embedding and output layer may have a stage of their own.
+  if (static_cast<std::int64_t>(c.pp) * c.virtual_stages > m.layers + 2)
+    return text(m.layers, " layers are too few for ", c.pp * c.virtual_stages, " stages");
+  if (c.virtual_stages > 1 && c.pp == 1) return "virtual stages without a pipeline";
+  if (c.sequence % c.cp != 0) return text("a sequence of ", c.sequence, " cannot be split in ", c.cp);
+  if (c.ep > 1 && m.moe_layers == 0) return "expert parallelism without experts";
+  if (c.ep > 1 && m.experts % c.ep != 0) return text(m.experts, " experts cannot be spread over ", c.ep);
+  if (c.ep > 1 && (c.gpus / c.pp) % c.ep != 0)
+    return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep = ", c.ep);
+  if (c.zero < 0 || c.zero > 3) return text("there is no ZeRO stage ", c.zero);
+  return "";
+}
+
+std::string name_of(Recompute recompute) {
+  return named(kRecomputes, recompute);
+}
+
+std::string name_of(Precision precision) {
+  return named(kPrecisions, precision);
+}
+
+Recompute recompute_named(const std::string& name) {
+  return value_of(kRecomputes, name, "recomputation");
+}
+
+Precision precision_named(const std::string& name) {
+  return value_of(kPrecisions, name, "precision");
+}
+
+}  // namespace stweaver

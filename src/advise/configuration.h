@@ -1,0 +1,72 @@
+// One way to train: how a job is spread over GPUs, and what it trades for memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "advise/cluster.h"
+#include "advise/model.h"
+
+namespace stweaver {
+
+enum class Precision : std::uint8_t { kBf16, kFp8, kFp8Rowwise, kMxfp8, kNvfp4 };
+enum class Recompute : std::uint8_t {
+  kNone,
+  kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept
+  kOperators,  ///< the same and every second product (torchtitan's selective policy by operator)
+  kFull,       ///< every layer keeps its input only
+};
+
+struct Configuration {
+  int gpus = 1;
+  int tp = 1;
+  int pp = 1;
+  int virtual_stages = 1;  ///< model chunks per pipeline stage
+  int cp = 1;
+  int ep = 1;
+  int zero = 1;   ///< what data parallel ranks share: 1 optimizer, 2 gradients too, 3 parameters too (FSDP)
+  int shard = 0;  ///< ranks that share it; 0 for all of dp x cp
+  int micro_batch = 1;  ///< sequences
+  int global_batch = 1;
+  int sequence = 0;
+  Recompute recompute = Recompute::kNone;
+  bool offload_optimizer = false;
+  Precision precision = Precision::kBf16;
+  bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
+  bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
+  bool flash_attention = true;    ///< scores are never in memory
+  bool compiled = true;           ///< pointwise operators are fused
+  bool fused_experts = true;  ///< grouped products with fused dispatch and no synchronization with the host
+  bool lora = false;          ///< weights are frozen but for adapters
+  int gradient_bytes = 4;     ///< per parameter, as it is reduced
+};
+
+/// What is to be trained, with what, how.
+struct Job {
+  ModelShape model;
+  Gpu gpu;
+  Configuration configuration;
+};
+
+/// Data parallel size: gpus / (tp pp cp).
+int data_parallel(const Configuration& configuration);
+/// Micro-batches of a step on one rank.
+int micro_batches(const Configuration& configuration);
+/// Ranks that share optimizer states (or more, by `zero`).
+int sharding(const Configuration& configuration);
+
+/// Ranks that share the optimizer states of one expert, each of which lives whole on one rank of an expert
+/// parallel group: gpus / (pp ep).
+int expert_sharding(const Configuration& configuration);
+
+/// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
+std::string why_not(const Job& job);
+
+/// "none", "selective", "full"; "bf16", "fp8", ...
+std::string name_of(Recompute recompute);
+std::string name_of(Precision precision);
+/// The same back. Error that lists the names.
+Recompute recompute_named(const std::string& name);
+Precision precision_named(const std::string& name);
+
+}  // namespace stweaver

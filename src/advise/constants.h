@@ -1,0 +1,62 @@
+// What no data sheet says: how near real software comes to it. Fitted on measured steps (fit.h).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stweaver {
+
+/// The constants of the time model (time.h), each with a physical meaning; a set belongs to a software stack.
+struct Constants {
+  double matrix_bf16 = 0.75;  ///< share of peak FLOP/s that matrix products reach
+  double matrix_fp8 = 0.6;
+  double matrix_fp8_rowwise = 0.4;
+  double matrix_mxfp8 = 0.6;
+  double matrix_fp4 = 0.5;
+  double experts = 1;       ///< rate of the experts' products, as a share of the others'
+  double attention = 0.6;   ///< share of peak bf16 FLOP/s
+  double elementwise = 90;  ///< bytes moved per token, hidden unit, layer and pass by all but products
+  double unsplit = 0;    ///< share of these that tensor parallelism without sequence parallelism leaves whole
+  double scores = 10;    ///< bytes moved per attention score and pass without flash attention
+  double dispatch = 15;  ///< the same per token, expert it goes to, unit of the expert and pass
+  double eager = 2;      ///< how much more elementwise operators move that are not compiled
+  double layer = 2e-3;   ///< seconds that a layer takes of the host, all passes
+  double layer_doubling = 0;     ///< share by which that grows with each doubling of tensor parallelism
+  double moe_layer = 3e-3;       ///< the same for a layer of experts in one domain of many GPUs
+  double moe_layer_node = 8e-3;  ///< and where a domain is a node
+  double fused_experts = 0.9;    ///< time with fused experts, as a share of that without
+  double head = 0;               ///< seconds that loss and output layer take of the host
+  double unaligned = 0.35;  ///< share of their rate that products reach whose size is no multiple of eight
+  double sharpness =
+      2;  ///< exponent that joins the time of host and device: 1 adds them, large takes the larger
+  double link = 0.7;                    ///< share of a link's bandwidth that collectives reach
+  double tensor_exposed = 1;            ///< share of tensor parallel traffic that nothing hides
+  double tensor_exposed_overlap = 0.5;  ///< the same with overlap_tp
+  double expert_exposed = 0.5;          ///< of all-to-alls
+  double data_exposed = 0.5;            ///< of data parallel traffic
+  double several_nodes = 1;             ///< how much longer kernels take in runs of several nodes
+  double ultra = 1.3;                   ///< matrix rate of Blackwell Ultra against Blackwell
+  double step = 10e-3;                  ///< seconds of a step that belong to none of the above
+};
+
+/// A constant by its name, with the bounds of what it can mean.
+struct ConstantInfo {
+  std::string name;
+  double Constants::*member = nullptr;
+  double least = 0;
+  double most = 0;
+};
+std::span<const ConstantInfo> constant_table();
+
+/// Fitted sets (docs/advise.md says on which rows): "megatron" for Megatron-LM of 2025 and 2026 with
+/// TransformerEngine, "torchtitan", "megatron-deepspeed" for Megatron-DeepSpeed of 2022 without flash
+/// attention. Error that lists the names when there is no such set.
+const Constants& known_constants(const std::string& name);
+
+/// `{"matrix_bf16": 0.7, ...}` and back; what is not named keeps its value in `base`. Error, with `name` in
+/// front, for what is no such document, an unknown name or a number outside its bounds.
+std::string write_constants(const Constants& constants);
+Constants read_constants(const std::string& json, const std::string& name, const Constants& base);
+
+}  // namespace stweaver

@@ -1,0 +1,273 @@
+#include "advise/measurements.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+
+#include "base/base.h"
+
+namespace stweaver {
+namespace {
+
+/// Cells of one line of comma separated values; quotes may hold commas, and are doubled inside themselves.
+std::vector<std::string> cells_of(std::string_view line, const std::string& where) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += c;
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  if (quoted) fail(where, ": a quote is never closed");
+  return cells;
+}
+
+/// A table: the columns' names, and the lines below.
+class Sheet {
+ public:
+  Sheet(const std::string& csv, std::string name) : name_(std::move(name)) {
+    std::size_t line = 0;
+    for (std::size_t at = 0; at < csv.size();) {
+      const std::size_t end = std::min(csv.find('\n', at), csv.size());
+      std::string_view text(csv.data() + at, end - at);
+      if (text.ends_with('\r')) text.remove_suffix(1);
+      at = end + 1;
+      ++line;
+      if (text.empty()) continue;
+      std::vector<std::string> cells = cells_of(text, where(line));
+      if (columns_.empty()) {
+        columns_ = std::move(cells);
+        continue;
+      }
+      if (cells.size() != columns_.size())
+        fail(where(line), ": ", cells.size(), " cells under ", columns_.size(), " columns");
+      rows_.push_back({line, std::move(cells)});
+    }
+    if (columns_.empty()) fail(name_, ": empty; a table begins with the names of its columns");
+  }
+
+  struct Row {
+    std::size_t line = 0;
+    std::vector<std::string> cells;
+  };
+
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+  [[nodiscard]] bool has(std::initializer_list<const char*> names) const {
+    return std::all_of(names.begin(), names.end(), [this](const char* name) { return column(name) >= 0; });
+  }
+  /// The cell of an optional column; empty where there is none.
+  [[nodiscard]] std::string cell(const Row& row, const char* name) const {
+    const int index = column(name);
+    return index < 0 ? "" : row.cells[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] double number(const Row& row, const char* name) const {
+    const std::string text = cell(row, name);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+      fail(where(row.line), ": ", name, " is no number: \"", text, "\"");
+    return value;
+  }
+  /// A size: a whole number from 0 to a thousand million. `missing` where the cell is empty, or there is
+  /// none.
+  [[nodiscard]] int whole(const Row& row, const char* name, std::optional<int> missing = std::nullopt) const {
+    if (missing && cell(row, name).empty()) return *missing;
+    const double value = number(row, name);
+    if (value < 0 || value > 1e9 || value != std::floor(value))
+      fail(where(row.line), ": ", name, " is no whole number that it can be: ", value);
+    return static_cast<int>(value);
+  }
+  [[nodiscard]] std::string where(std::size_t line) const { return text(name_, ":", line); }
+
+ private:
+  [[nodiscard]] int column(const char* name) const {
+    const auto found = std::find(columns_.begin(), columns_.end(), name);
+    return found == columns_.end() ? -1 : static_cast<int>(found - columns_.begin());
+  }
+
+  std::string name_;
+  std::vector<std::string> columns_;
+  std::vector<Row> rows_;
+};
+
+void read_layout(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  how.gpus = sheet.whole(row, "gpus");
+  how.tp = sheet.whole(row, "tp");
+  how.pp = sheet.whole(row, "pp");
+  how.cp = sheet.whole(row, "cp", 1);
+  how.global_batch = sheet.whole(row, "gbs");
+  how.sequence = sheet.whole(row, "seq");
+}
+
+/// Iteration times of GPT shapes, Megatron-DeepSpeed of 2022: fp16, no flash attention, no sequence
+/// parallelism, optimizer states not shared.
+Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
+  Measurement measured;
+  ModelShape& model = measured.job.model;
+  model.layers = sheet.whole(row, "layers");
+  model.hidden = sheet.whole(row, "hidden");
+  model.ffn = sheet.whole(row, "ffn", 4 * model.hidden);
+  model.heads = sheet.whole(row, "heads");
+  model.kv_heads = model.heads;
+  model.head_dim = model.heads > 0 ? model.hidden / model.heads : 0;
+  model.vocabulary = sheet.whole(row, "vocab", 50257);
+  model.gated_mlp = false;
+  model.tied_embeddings = true;
+  model.name = text("gpt-", model.layers, "x", model.hidden);
+  Gpu& gpu = measured.job.gpu;
+  gpu = known_gpu(sheet.cell(row, "gpu"));
+  gpu.domain = sheet.whole(row, "node_size", gpu.domain);
+  if (!sheet.cell(row, "inter_node_Gbps").empty())
+    gpu.network = sheet.number(row, "inter_node_Gbps") * 1e9 / 8 / std::max(1, gpu.domain);
+  Configuration& how = measured.job.configuration;
+  read_layout(sheet, row, how);
+  how.micro_batch = sheet.whole(row, "mbs");
+  how.zero = 0;
+  how.recompute =
+      recompute_named(sheet.cell(row, "recompute").empty() ? "none" : sheet.cell(row, "recompute"));
+  how.sequence_parallel = false;
+  how.flash_attention = false;
+  how.gradient_bytes = 2;
+  measured.seconds = sheet.number(row, "iteration_ms") / 1000;
+  return measured;
+}
+
+Precision bridge_precision(const std::string& name) {
+  if (name == "BF16") return Precision::kBf16;
+  if (name == "FP8" || name == "FP8-CS") return Precision::kFp8;
+  if (name == "MXFP8" || name == "FP8-MX") return Precision::kMxfp8;
+  if (name == "NVFP4") return Precision::kNvfp4;
+  fail("no precision is called ", name);
+}
+
+/// Megatron-LM, tuned recipes of named models.
+Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
+  Measurement measured;
+  Configuration& how = measured.job.configuration;
+  read_layout(sheet, row, how);
+  how.precision = bridge_precision(sheet.cell(row, "precision"));
+  how.micro_batch = sheet.whole(row, "mbs");
+  how.virtual_stages = sheet.whole(row, "vp", 1);
+  how.ep = sheet.whole(row, "ep", 1);
+  const int fsdp = sheet.whole(row, "fsdp", 0);
+  if (fsdp > 1) {
+    how.zero = 3;
+    how.shard = fsdp;
+  }
+  const std::string task = sheet.cell(row, "task");
+  how.lora = task == "lora";
+  // Grouped products with fused dispatch came with the release of June 2026.
+  const std::string release = sheet.cell(row, "release");
+  how.fused_experts = release.empty() || release >= "26.06";
+  measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  measured.job.model = known_model(sheet.cell(row, "model"));
+  if (sheet.cell(row, "note").find("w/o MTP") != std::string::npos) measured.job.model.mtp_layers = 0;
+  const double rate = sheet.number(row, "tokens_per_s_per_gpu");
+  measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
+  measured.model = measured.job.model.name + " " + task;
+  return measured;
+}
+
+/// torchtitan: FSDP2 with tensor, context and pipeline parallelism.
+Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
+  Measurement measured;
+  Configuration& how = measured.job.configuration;
+  read_layout(sheet, row, how);
+  how.zero = 3;
+  how.micro_batch = sheet.whole(row, "local_batch");
+  const std::string schedule = sheet.cell(row, "pp_schedule");
+  if (schedule.starts_with("interleaved")) how.virtual_stages = 2;
+  // A pipeline cuts the batch of a rank in pieces; not stated, two per stage.
+  if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / (2 * how.pp));
+  const std::string checkpointing = sheet.cell(row, "activation_checkpointing");
+  if (checkpointing.starts_with("selective")) how.recompute = Recompute::kOperators;
+  if (checkpointing == "full") how.recompute = Recompute::kFull;
+  const std::string float8 = sheet.cell(row, "float8");
+  if (float8 == "tensorwise") how.precision = Precision::kFp8;
+  if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
+  how.compiled = sheet.whole(row, "compile", 1) != 0;
+  how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
+  measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  measured.job.model = known_model(sheet.cell(row, "model"));
+  const double rate = sheet.number(row, "tokens_per_s_per_gpu");
+  measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
+  if (!sheet.cell(row, "peak_memory_GiB").empty()) measured.memory = sheet.number(row, "peak_memory_GiB");
+  return measured;
+}
+
+using RowReader = Measurement (*)(const Sheet&, const Sheet::Row&);
+
+struct Kind {
+  const char* name;
+  const char* stack;
+  RowReader read;
+  std::initializer_list<const char*> columns;
+};
+
+constexpr Kind kKinds[] = {
+    {"vtrain",
+     "megatron-deepspeed",
+     vtrain_row,
+     {"gpu", "gpus", "layers", "hidden", "heads", "seq", "tp", "pp", "mbs", "gbs", "iteration_ms"}},
+    {"bridge",
+     "megatron",
+     bridge_row,
+     {"model", "gpu", "gpus", "precision", "gbs", "mbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
+    {"torchtitan",
+     "torchtitan",
+     torchtitan_row,
+     {"model", "gpu", "gpus", "local_batch", "gbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
+};
+
+const Kind& kind_of(const Sheet& sheet, const std::string& name) {
+  for (const Kind& kind : kKinds)
+    if (sheet.has(kind.columns)) return kind;
+  std::string wanted;
+  for (const Kind& kind : kKinds) {
+    wanted += wanted.empty() ? "" : "; or";
+    for (const char* column : kind.columns) wanted += std::string(" ") + column;
+  }
+  fail(name, ": no table that can be predicted; its columns must be", wanted);
+}
+
+}  // namespace
+
+Measurements read_measurements(const std::string& csv, const std::string& name) {
+  const Sheet sheet(csv, name);
+  const Kind& kind = kind_of(sheet, name);
+  Measurements measured{.kind = kind.name, .stack = kind.stack, .rows = {}, .left_out = {}};
+  for (const Sheet::Row& row : sheet.rows()) {
+    Measurement one;
+    try {
+      one = kind.read(sheet, row);
+    } catch (const Error& error) {
+      const std::string line = error.what();
+      if (line.starts_with(sheet.where(row.line))) throw;
+      measured.left_out.push_back(text("line ", row.line, ": ", line));
+      continue;
+    }
+    if (!(one.seconds > 0) || !std::isfinite(one.seconds))
+      fail(sheet.where(row.line), ": a step that takes no time");
+    validate(one.job.model, sheet.where(row.line));
+    if (const std::string reason = why_not(one.job); !reason.empty()) {
+      measured.left_out.push_back(text("line ", row.line, ": ", reason));
+      continue;
+    }
+    one.line = row.line;
+    if (one.model.empty()) one.model = one.job.model.name;
+    measured.rows.push_back(std::move(one));
+  }
+  return measured;
+}
+
+}  // namespace stweaver

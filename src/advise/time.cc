@@ -1,0 +1,284 @@
+#include "advise/time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stweaver {
+namespace {
+
+constexpr double kActivationBytes = 2;  // bf16
+/// A forward pass, and twice that backward: towards the input and towards the weights.
+constexpr double kPasses = 3;
+/// Share of the memory's bandwidth that streaming kernels reach.
+constexpr double kStreaming = 0.7;
+
+/// What every part of the model of one job looks at.
+struct View {
+  View(const Job& job, const Constants& with)
+      : model(job.model),
+        gpu(job.gpu),
+        how(job.configuration),
+        constants(with),
+        tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
+        dp(data_parallel(how)),
+        batches(micro_batches(how)) {}
+
+  const ModelShape& model;
+  const Gpu& gpu;
+  const Configuration& how;
+  const Constants& constants;
+  double tokens;  ///< of a micro-batch on one rank, before tensor parallelism
+  int dp;
+  int batches;
+
+  [[nodiscard]] double memory_rate() const { return gpu.bandwidth * kStreaming; }
+  [[nodiscard]] double clock() const { return gpu.ultra ? constants.ultra : 1; }
+  /// Bytes per second between ranks of a group of which `inside` share a domain; `crosses` when not all do.
+  /// A ring leaves a domain through the adapters of all its members in it.
+  [[nodiscard]] double rate(double inside, bool crosses) const {
+    const double near = gpu.link * constants.link;
+    return crosses ? std::min(near, gpu.network * inside) : near;
+  }
+};
+
+double matrix_rate(const View& view) {
+  const Constants& c = view.constants;
+  const Gpu& gpu = view.gpu;
+  switch (view.how.precision) {
+    case Precision::kBf16:
+      return gpu.bf16 * c.matrix_bf16 * view.clock();
+    case Precision::kFp8:
+      return gpu.fp8 * c.matrix_fp8 * view.clock();
+    case Precision::kFp8Rowwise:
+      return gpu.fp8 * c.matrix_fp8_rowwise * view.clock();
+    case Precision::kMxfp8:
+      return gpu.fp8 * c.matrix_mxfp8 * view.clock();
+    case Precision::kNvfp4:
+      return gpu.fp4 * c.matrix_fp4 * view.clock();
+  }
+  return gpu.bf16;
+}
+
+/// Passes over a layer of a step: adapters need no gradient of the weights, recomputation goes forward again.
+struct Passes {
+  double products = kPasses;
+  double attention = kPasses;
+  double elementwise = kPasses;
+};
+
+Passes passes_of(const Configuration& how) {
+  Passes passes;
+  if (how.lora) passes.products = 2;
+  if (how.recompute == Recompute::kFull) {
+    passes.products += 1;
+    passes.attention += 1;
+    passes.elementwise += 1;
+  } else if (how.recompute != Recompute::kNone) {
+    if (how.recompute == Recompute::kOperators) passes.products += 0.5;
+    if (!how.flash_attention) passes.attention += 1;
+    passes.elementwise += 1;
+  }
+  return passes;
+}
+
+/// All layers of the model for one micro-batch, on the ranks of one tensor parallel group.
+struct LayerTimes {
+  double device = 0;
+  double host = 0;
+  double traffic = 0;
+};
+
+double products_and_attention(const View& view, const Passes& passes) {
+  const Configuration& how = view.how;
+  const double rate = matrix_rate(view) * how.tp;
+  const double products =
+      2 * passes.products * view.tokens *
+      (dense_weights(view.model) + active_expert_weights(view.model) / view.constants.experts) / rate;
+  // Flash attention skips what causality masks.
+  const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
+  const double attention_rate =
+      how.flash_attention ? view.gpu.bf16 * view.constants.attention * view.clock() : matrix_rate(view);
+  const double layers = attention_layers(view.model) * view.model.full_attention;
+  return products +
+         4 * passes.attention * pairs * attention_width(view.model) * layers / (attention_rate * how.tp);
+}
+
+double memory_bound(const View& view, const Passes& passes) {
+  const Constants& c = view.constants;
+  const Configuration& how = view.how;
+  const double whole = how.sequence_parallel || how.tp == 1 ? 0 : c.unsplit;
+  double bytes = passes.elementwise * c.elementwise * view.tokens * view.model.hidden * view.model.layers *
+                 (whole + (1 - whole) / how.tp) * (how.compiled ? 1 : c.eager);
+  if (!how.flash_attention)
+    bytes += passes.attention * c.scores * view.tokens * how.sequence * view.model.heads / how.tp *
+             attention_layers(view.model);
+  const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
+  // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
+  const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
+  bytes += passes.elementwise * c.dispatch * view.tokens * expert * view.model.topk * view.model.moe_layers /
+           how.tp;
+  return bytes / view.memory_rate();
+}
+
+double host_time(const View& view) {
+  const Constants& c = view.constants;
+  const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
+  const double tensor = 1 + c.layer_doubling * std::log2(view.how.tp);
+  return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe) * tensor;
+}
+
+/// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
+/// are as many bytes in halves.
+double tensor_traffic(const View& view, const Passes& passes) {
+  const Configuration& how = view.how;
+  if (how.tp == 1) return 0;
+  const double rounds = 4 + 2 * (passes.attention > kPasses && how.recompute == Recompute::kFull ? 1 : 0);
+  const double bytes = rounds * 2 * (how.tp - 1) / how.tp * kActivationBytes * view.tokens *
+                       view.model.hidden * view.model.layers;
+  const bool crosses = how.tp > view.gpu.domain;
+  const double exposed =
+      how.overlap_tp ? view.constants.tensor_exposed_overlap : view.constants.tensor_exposed;
+  return exposed * bytes / view.rate(view.gpu.domain, crosses);
+}
+
+/// Tokens go to their experts and back, forward and backward.
+double expert_traffic(const View& view) {
+  const Configuration& how = view.how;
+  if (how.ep == 1 || view.model.moe_layers == 0) return 0;
+  const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
+  const double bytes = 4 * kActivationBytes * view.tokens / how.tp * width *
+                       std::min(view.model.topk, how.ep) * view.model.moe_layers;
+  const double span = static_cast<double>(how.ep) * how.tp;
+  const double outside = span > view.gpu.domain ? 1 - view.gpu.domain / span : 0;
+  const double inside = std::max(0.0, 1 - outside - 1.0 / how.ep);
+  return view.constants.expert_exposed *
+         (bytes * inside / view.rate(1, false) + bytes * outside / view.gpu.network);
+}
+
+LayerTimes layer_times(const View& view) {
+  const Passes passes = passes_of(view.how);
+  const bool nodes = view.how.gpus > view.gpu.domain;
+  LayerTimes times;
+  times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
+                 (nodes ? view.constants.several_nodes : 1);
+  times.host = host_time(view);
+  if (view.how.fused_experts && view.model.moe_layers > 0) {
+    times.device *= view.constants.fused_experts;
+    times.host *= view.constants.fused_experts;
+  }
+  times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
+  const double more = 1 + static_cast<double>(view.model.mtp_layers) / view.model.layers;
+  return {.device = times.device * more, .host = times.host * more, .traffic = times.traffic * more};
+}
+
+double joined(double host, double device, double sharpness) {
+  return std::pow(std::pow(host, sharpness) + std::pow(device, sharpness), 1 / sharpness);
+}
+
+/// Output layer and loss of one micro-batch. The vocabulary is padded where it must be split.
+double head_time(const View& view) {
+  const Constants& c = view.constants;
+  const Configuration& how = view.how;
+  const double unit = 128.0 * how.tp;
+  const double vocabulary =
+      how.tp > 1 ? std::ceil(view.model.vocabulary / unit) * unit : view.model.vocabulary;
+  const bool aligned = how.tp > 1 || view.model.vocabulary % 8 == 0;
+  const double rate = view.gpu.bf16 * c.matrix_bf16 * view.clock() * (aligned ? 1 : c.unaligned);
+  const double products =
+      2 * (how.lora ? 2 : kPasses) * view.tokens * vocabulary * view.model.hidden / how.tp / rate;
+  // Logits in bf16 and fp32, their maximum, sum, gradient: 24 bytes read or written per logit.
+  const double loss = 24 * view.tokens * vocabulary / how.tp / view.memory_rate();
+  const bool nodes = how.gpus > view.gpu.domain;
+  const double device = products * (nodes ? c.several_nodes : 1) + loss;
+  return joined(c.head, device, c.sharpness) * (1 + view.model.mtp_layers);
+}
+
+/// Weights of one rank: what all tokens pass, and the experts that live there, each of them whole.
+struct RankWeights {
+  double shared = 0;
+  double experts = 0;
+};
+
+RankWeights rank_weights(const View& view) {
+  const double experts = all_expert_weights(view.model);
+  return {.shared = (total_weights(view.model) - experts) / view.how.tp / view.how.pp,
+          .experts = experts / view.how.ep / view.how.pp};
+}
+
+/// Gradients reduced, parameters gathered, by all data parallel ranks of one step.
+double data_traffic(const View& view, const RankWeights& parts) {
+  const Configuration& how = view.how;
+  const int ranks = view.dp * how.cp;
+  if (ranks == 1) return 0;
+  // Copies of an expert are fewer than data parallel ranks: its part of the traffic is that much less.
+  const int copies = expert_sharding(how);
+  const double weights = parts.shared + parts.experts * (copies - 1) / copies;
+  const int group = how.zero == 3 ? sharding(how) : ranks;
+  const int inside = std::max(1, std::min(group, view.gpu.domain / std::min(how.tp, view.gpu.domain)));
+  const double rate = view.rate(inside, group * how.tp > view.gpu.domain);
+  const double trained = how.lora ? 0.01 : 1;
+  double bytes = weights * trained * (how.gradient_bytes + kActivationBytes);
+  // Parameters are gathered for each pass over each micro-batch, unless a pipeline keeps them.
+  if (how.zero == 3)
+    bytes = weights * (2 * kActivationBytes + trained * how.gradient_bytes) * (how.pp > 1 ? 1 : view.batches);
+  if (how.zero == 0) bytes = weights * trained * 2 * how.gradient_bytes;
+  return bytes * (ranks - 1) / ranks / rate;
+}
+
+/// Reads and writes two moments, the fp32 weights, the gradient, and the weights themselves.
+double optimizer_time(const View& view, const RankWeights& weights) {
+  constexpr double kBytes = 30;
+  // Where states live on the host: a rank's share, of eight, of what the host's memory gives.
+  constexpr double kHostMemory = 25e9;
+  const Configuration& how = view.how;
+  const bool shared = how.zero > 0;
+  const double trained = how.lora ? 0.01 : 1;
+  const double bytes =
+      kBytes * trained *
+      (weights.shared / (shared ? sharding(how) : 1) + weights.experts / (shared ? expert_sharding(how) : 1));
+  return bytes / (how.offload_optimizer ? kHostMemory : view.memory_rate());
+}
+
+/// Activations to the next stage and gradients back, of one micro-batch; each tensor parallel rank sends its
+/// part. The interleaved schedule sends beside its work.
+double stage_traffic(const View& view) {
+  const Configuration& how = view.how;
+  if (how.pp == 1 || how.virtual_stages > 1) return 0;
+  const bool crosses = how.gpus / how.pp >= view.gpu.domain;
+  return 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
+}
+
+}  // namespace
+
+double tokens_of(const Configuration& configuration) {
+  return static_cast<double>(configuration.global_batch) * configuration.sequence;
+}
+
+StepTime step_time(const Job& job, const Constants& constants) {
+  const View view(job, constants);
+  const Configuration& how = job.configuration;
+  const LayerTimes layers = layer_times(view);
+  const double all = joined(layers.host, layers.device, constants.sharpness);
+  const double head = head_time(view);
+  // Stages of equally many layers leave the output layer to the last. Where layers do not come out even,
+  // whoever shared them out did so by their time.
+  const bool even = how.pp > 1 && job.model.layers % (how.pp * how.virtual_stages) == 0;
+  const double stage = (all + layers.traffic + (even ? 0 : head)) / how.pp;
+  StepTime time;
+  time.bubble = (how.pp - 1) * stage / how.virtual_stages +
+                (even ? view.batches * head * (how.pp - 1) / how.pp : 0) +
+                stage_traffic(view) * (view.batches + how.pp - 2);
+  time.work = view.batches * (all + head) / how.pp;
+  time.traffic = view.batches * layers.traffic / how.pp;
+  const double computing = time.work + time.bubble + time.traffic;
+  const RankWeights weights = rank_weights(view);
+  const double data = data_traffic(view, weights);
+  // Gathered parameters are needed at once: a step is never shorter than that takes.
+  const double hidden = how.zero == 3 ? std::min(data, computing) : data;
+  time.traffic += constants.data_exposed * hidden + (data - hidden);
+  time.optimizer = optimizer_time(view, weights) + constants.step;
+  time.total = time.work + time.bubble + time.traffic + time.optimizer;
+  return time;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,167 @@
+// stweaver advise: which configuration of a training job is worth running, and how far that can be trusted.
+
+#include "advise/advise.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/validators.h"
+#include "report/report.h"
+
+namespace stweaver {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string gpu;
+  int gpus = 0;
+  int sequence = 0;
+  int global_batch = 0;
+  std::string precision = "bf16";
+  std::optional<double> max_memory;
+  std::vector<std::string> fixed;
+  std::size_t choices = 12;
+  std::string predict;
+  std::string fit;
+  std::string constants;
+  std::string output;
+  std::vector<std::string> only;
+  bool json = false;
+};
+
+Constants chosen_constants(const Options& options, const std::string& stack) {
+  const Constants& base = known_constants(stack);
+  if (options.constants.empty()) return base;
+  return read_constants(read_text(options.constants), options.constants, base);
+}
+
+std::vector<StepTime> times_of(const Measurements& measured, const Constants& constants) {
+  std::vector<StepTime> times;
+  times.reserve(measured.rows.size());
+  for (const Measurement& row : measured.rows) times.push_back(step_time(row.job, constants));
+  return times;
+}
+
+void predict(const Options& options) {
+  const Measurements measured = read_measurements(read_text(options.predict), options.predict);
+  const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
+  print_answer(options.json, predict_text(measured, times), predict_json(measured, times));
+}
+
+void fit(const Options& options) {
+  const Measurements measured = read_measurements(read_text(options.fit), options.fit);
+  if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
+  const std::vector<std::string> names =
+      options.only.empty() ? constants_to_fit(measured.kind) : options.only;
+  const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));
+  const std::vector<StepTime> times = times_of(measured, fitted);
+  if (!options.output.empty()) write_file(options.output, write_constants(fitted));
+  print_answer(options.json, fit_text(measured, times, names, fitted),
+               fit_json(measured, times, names, fitted));
+}
+
+ModelShape model_named(const std::string& name) {
+  return name.ends_with(".json") ? read_model(read_text(name), name) : known_model(name);
+}
+
+Space space_of(const Options& options) {
+  if (options.gpus < 1 || options.gpu.empty())
+    fail("advise ", options.model, " wants --gpus N and --gpu NAME; see stweaver advise --help");
+  Space space;
+  space.model = model_named(options.model);
+  space.gpu = known_gpu(options.gpu);
+  space.gpus = options.gpus;
+  space.sequence = options.sequence > 0 ? options.sequence : std::min(space.model.sequence, 8192);
+  // Four million tokens are what large models take per step.
+  space.global_batch =
+      options.global_batch > 0 ? options.global_batch : std::max(1, (1 << 22) / space.sequence);
+  space.precision = precision_named(options.precision);
+  for (const std::string& fix : options.fixed) {
+    const std::size_t equals = fix.find('=');
+    if (equals == std::string::npos) fail("--fix ", fix, ": not of the form tp=8");
+    space.fixed[fix.substr(0, equals)] = fix.substr(equals + 1);
+  }
+  return space;
+}
+
+int recommend(const Options& options) {
+  const Space space = space_of(options);
+  const Progress progress("looking for configurations of " + options.model, options.json);
+  const Interrupt interrupt;
+  const auto start = std::chrono::steady_clock::now();
+  const double memory = options.max_memory ? *options.max_memory * static_cast<double>(kGiB)
+                                           : static_cast<double>(space.gpu.memory);
+  const Front front = search_front(space, chosen_constants(options, "megatron"), memory, interrupt.token());
+  Recommendation advice{.model = space.model,
+                        .gpu = space.gpu,
+                        .choices = {},
+                        .front = front.choices.size(),
+                        .evaluations = front.evaluations,
+                        .stopped = front.stopped,
+                        .memory = memory};
+  for (const Choice& choice : clear_choices(front, space.gpu, options.choices)) {
+    const Job job{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
+    const Reservation reservation = reserve(job, choice.stage);
+    // What lives may fit where its plan does not.
+    if (static_cast<double>(reservation.planned) <= memory) advice.choices.push_back({choice, reservation});
+  }
+  advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  print_answer(options.json, advise_text(advice), advise_json(advice));
+  return advice.choices.empty() ? kAnswerIsNo : kDone;
+}
+
+int advise(const Options& options) {
+  const int asked = static_cast<int>(!options.predict.empty()) + static_cast<int>(!options.fit.empty()) +
+                    static_cast<int>(!options.model.empty());
+  if (asked != 1)
+    fail("advise wants one of MODEL, --predict FILE.csv, --fit FILE.csv; see stweaver advise --help");
+  if (!options.predict.empty()) predict(options);
+  if (!options.fit.empty()) fit(options);
+  return options.model.empty() ? kDone : recommend(options);
+}
+
+}  // namespace
+
+void add_advise(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "advise",
+      "Which configuration: the front over time, memory, GPUs and cost; predictions to test it by.");
+  command
+      ->add_option("MODEL", options->model,
+                   "config.json of a transformers model, or the name of a public one")
+      ->check(file_name());
+  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--gpu", options->gpu, "kind of GPU: A100, H100, H200, B200, B300, GB200, GB300");
+  command->add_option("--sequence", options->sequence, "tokens (default: the model's, 8192 at most)")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--global-batch", options->global_batch, "sequences of a step (default: 4 Mi tokens)")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
+  command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
+      ->check(CLI::Range(0.1, 1e5));
+  command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...");
+  command->add_option("--choices", options->choices, "choices to show at most")->check(CLI::Range(1, 1000));
+  CLI::Option* predict_option = command->add_option("--predict", options->predict,
+                                                    "a table of measured steps: predicted beside measured");
+  CLI::Option* fit_option =
+      command->add_option("--fit", options->fit, "fits the constants of the time model on a table");
+  predict_option->check(file_name())->excludes(fit_option);
+  fit_option->check(file_name());
+  command->add_option("--constants", options->constants, "constants that --fit wrote")->check(file_name());
+  command->add_option("-o,--output", options->output, "where --fit writes the constants")->check(file_name());
+  command->add_option("--only", options->only, "the constants that --fit may change")->delimiter(',');
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
+  command->callback([options, &status] { status = advise(*options); });
+}
+
+}  // namespace stweaver
