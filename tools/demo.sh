@@ -23,3 +23,6 @@ echo
 echo "What would plans have saved? The same jobs under PyTorch's default allocator, its expandable segments, and STWeaver:"
 printf '\n$ %s\n' "$stweaver compare examples/traces/*.pickle.xz"
 $stweaver compare examples/traces/*.pickle.xz
+echo
+echo "And to look at: memory over time, the address space, who is alive at the peak."
+show $stweaver report $job -o build/demo.html

@@ -242,7 +242,8 @@ Accuracy judge(std::span<const Measurement> rows, std::span<const double> predic
     const Configuration& how = row.job.configuration;
     return text(row.model, ' ', row.job.gpu.name, ' ', how.gpus, ' ', how.global_batch, ' ', how.sequence);
   });
-  for (const auto& [choice, members] : choices) {
+  for (const auto& group : choices) {
+    const std::vector<std::size_t>& members = group.second;
     const auto faster = [&](const auto& time) {
       return *std::min_element(members.begin(), members.end(),
                                [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
