@@ -20,14 +20,20 @@ def read(steps: Path) -> list[dict[str, Any]]:
 def figures(steps: list[dict[str, Any]]) -> Run:
     """Say what a run took; sizes in bytes, `by_step` lists with an entry for each step."""
     last = steps[-1] if steps else {}
-    inside = [0, *[step.get("arena_nanoseconds", 0) for step in steps]]
+
+    def by_step(figure: str) -> list[int]:
+        return [after - before for before, after in pairwise([0, *[step.get(figure, 0) for step in steps]])]
+
     return {
         "asked": last.get("peak_requested", 0),
         "peak": last.get("peak_reserved", 0),
         "reserved_by_step": [step["reserved"] for step in steps],
         "requested_by_step": [step["requested"] for step in steps],
         "seconds_by_step": [step["seconds"] for step in steps],
-        "arena_nanoseconds_by_step": [after - before for before, after in pairwise(inside)],
+        "nanoseconds_by_step": by_step("nanoseconds"),
+        "arena_nanoseconds_by_step": by_step("arena_nanoseconds"),
+        "arena_calls_by_step": by_step("arena_calls"),
+        "arena_waits_by_step": by_step("arena_waits"),
         "driver_calls": last.get("driver_calls", 0),
         "arena_calls": last.get("arena_calls", 0),
         "arena_waits": last.get("arena_waits", 0),

@@ -3,8 +3,9 @@
     python3 bench/live/times.py OUT/1/live.json OUT/2/live.json ...
 
 Per job and allocator: the median step of the second half of a run, divided by the default's in the same
-round; of these ratios the median, the least and the most over the rounds; and the milliseconds per step that
-STWeaver spent in the driver, also in the second half.
+round; of these ratios the median, the least and the most over the rounds; and per step, also in the second
+half, the milliseconds inside STWeaver, those of them inside the driver's calls that move memory, how many
+such calls there were, and how often the host waited for work before memory was taken away.
 """
 
 import json
@@ -14,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import report
+
+# By step: a figure of report.figures(), what it is shown in, and the digits behind the point.
+COSTS = (
+    ("nanoseconds_by_step", 1e6, 1),
+    ("arena_nanoseconds_by_step", 1e6, 1),
+    ("arena_calls_by_step", 1, 0),
+    ("arena_waits_by_step", 1, 1),
+)
 
 
 def late(values: list[float]) -> float:
@@ -41,14 +50,14 @@ def main() -> None:
                 continue
             runs = [some[allocator] for some in rounds if allocator in some]
             seconds = statistics.median(late(run["seconds_by_step"]) for run in runs)
-            inside = statistics.median(late(run["arena_nanoseconds_by_step"]) for run in runs)
+            costs = [
+                f"{statistics.median(late(run[figure]) for run in runs) / unit:.{digits}f}"
+                for figure, unit, digits in COSTS
+            ]
             times = [f"{value:.3f}" for value in (statistics.median(found), min(found), max(found))]
-            rows.append(
-                [job, allocator, str(len(found)), f"{1e3 * seconds:.0f}", *times, f"{inside / 1e6:.2f}"]
-            )
-    print(
-        report.table(["job", "allocator", "rounds", "ms", "of default", "least", "most", "driver ms"], rows)
-    )
+            rows.append([job, allocator, str(len(found)), f"{1e3 * seconds:.0f}", *times, *costs])
+    head = ["job", "allocator", "rounds", "ms", "of default", "least", "most"]
+    print(report.table([*head, "inside ms", "driver ms", "calls", "waits"], rows))
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ class CudaDevice : public Device {
   DeviceEvent record(Stream stream) override;
   bool wait(Stream stream, DeviceEvent event) override;
   bool passed(DeviceEvent event) override;
+  bool await(DeviceEvent event) override;
   void forget(DeviceEvent event) override;
   bool synchronize() override;
 
@@ -393,6 +394,17 @@ bool CudaDevice::passed(DeviceEvent event) {
     return driver_.event_query(recorded);
   });
   return result != kCudaNotReady && succeeded(result, "passed(", event, ")");
+}
+
+bool CudaDevice::await(DeviceEvent event) {
+  const auto slot = events_.find(event);
+  if (!slot) return failure_.set("await(", event, "): no such event");
+  const CudaResult result = beside_graphs([&] {
+    CudaEvent* recorded = nullptr;
+    if (const CudaResult made = driver_event(*slot, recorded); made != kCudaSuccess) return made;
+    return driver_.event_synchronize(recorded);
+  });
+  return succeeded(result, "await(", event, ")");
 }
 
 void CudaDevice::forget(DeviceEvent event) {

@@ -66,6 +66,7 @@ const char* find_functions(void* library, CudaDriver& driver) {
   symbols.find(driver.event_create, "cuEventCreate");
   symbols.find(driver.event_record, "cuEventRecord");
   symbols.find(driver.event_query, "cuEventQuery");
+  symbols.find(driver.event_synchronize, "cuEventSynchronize");
   symbols.find(driver.event_destroy, "cuEventDestroy_v2");
   symbols.find(driver.stream_wait_event, "cuStreamWaitEvent");
   symbols.find(driver.stream_synchronize, "cuStreamSynchronize");

@@ -81,6 +81,7 @@ struct CudaDriver {
   CudaResult (*event_create)(CudaEvent** event, unsigned flags);
   CudaResult (*event_record)(CudaEvent* event, Stream stream);
   CudaResult (*event_query)(CudaEvent* event);
+  CudaResult (*event_synchronize)(CudaEvent* event);
   CudaResult (*event_destroy)(CudaEvent* event);
   CudaResult (*stream_wait_event)(Stream stream, CudaEvent* event, unsigned flags);
   CudaResult (*stream_synchronize)(Stream stream);

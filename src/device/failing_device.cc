@@ -170,6 +170,10 @@ bool FailingDevice::passed(DeviceEvent event) {
   return !fails(DeviceCall::kPassed) && device_->passed(event);
 }
 
+bool FailingDevice::await(DeviceEvent event) {
+  return !refuses(DeviceCall::kAwait, "await") && done(device_->await(event));
+}
+
 void FailingDevice::forget(DeviceEvent event) {
   device_->forget(event);
 }

@@ -24,11 +24,12 @@ enum class DeviceCall : std::uint8_t {
   kRecord,
   kWait,
   kPassed,  ///< fails by saying "not yet", which is no failure: work that takes long
+  kAwait,
   kSynchronize,
   kFill,
   kCountOther,
 };
-inline constexpr std::size_t kDeviceCalls = 12;
+inline constexpr std::size_t kDeviceCalls = 13;
 
 /// Passes every call on to `device`, which must outlive it, but for those that were to fail: they return what
 /// a failure returns and change nothing.
@@ -67,6 +68,7 @@ class FailingDevice : public Device {
   DeviceEvent record(Stream stream) override;
   bool wait(Stream stream, DeviceEvent event) override;
   bool passed(DeviceEvent event) override;
+  bool await(DeviceEvent event) override;
   void forget(DeviceEvent event) override;
   bool synchronize() override;
 

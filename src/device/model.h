@@ -81,6 +81,8 @@ class Device {
   virtual bool wait(Stream stream, DeviceEvent event) = 0;
   /// Whether the work before the event is over.
   virtual bool passed(DeviceEvent event) = 0;
+  /// Waits until it is. False on failure.
+  virtual bool await(DeviceEvent event) = 0;
   /// The event is not needed any more.
   virtual void forget(DeviceEvent event) = 0;
   /// Waits until all work of all streams is over.

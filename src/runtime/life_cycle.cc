@@ -54,11 +54,11 @@ std::string_view name_of(Stage stage) {
   return kNames.at(static_cast<std::size_t>(stage));
 }
 
-Plan plan_step(const Trace& trace) {
+Plan plan_step(const Trace& trace, const Policy& policy) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
   if (pattern.positions.empty()) return {};
-  if (steps_differ(trace, pattern) && std::ssize(pattern.steps) < Policy{}.steps_to_differ) return {};
+  if (steps_differ(trace, pattern) && std::ssize(pattern.steps) < policy.steps_to_differ) return {};
   // One thread: the job needs the others.
   Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
@@ -79,7 +79,8 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       steps_to_record_(options_.record_steps),
       requests_to_record_(policy_.first_search),
       fit_(policy_) {
-  if (!options_.plan) options_.plan = plan_step;
+  if (!options_.plan)
+    options_.plan = [policy = policy_](const Trace& trace) { return plan_step(trace, policy); };
   allocator_.place_unplanned(options_.place_unplanned);
   if (!saved || !begin_with(saved)) start_recording();
 }

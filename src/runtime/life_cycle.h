@@ -56,7 +56,7 @@ struct LifeCycleOptions {
 
 /// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
 /// nothing repeats, or steps differ and too few were recorded to tell. Error when the checker refuses it.
-Plan plan_step(const Trace& trace);
+Plan plan_step(const Trace& trace, const Policy& policy = {});
 
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the
 /// planner, and nothing that goes wrong here reaches the job: it is a line in the log, and the job goes on as

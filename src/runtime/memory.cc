@@ -12,10 +12,15 @@ namespace {
 constexpr Bytes kAddresses = 4;
 constexpr std::array<Bytes, kRegions> kEighths = {12, 24, 28, 32};
 
+/// Bytes in both; they overlap.
+Bytes shared(const Interval& a, const Interval& b) {
+  return std::min(a.upper, b.upper) - std::max(a.lower, b.lower);
+}
+
 }  // namespace
 
 Memory::~Memory() {
-  for (const Interval& extent : extents_) device_->unmap(pointer(extent.lower), extent.length());
+  for (const Extent& extent : extents_) device_->unmap(pointer(extent.range.lower), extent.range.length());
   if (addresses_ > 0) device_->release(pointer(0), addresses_);
 }
 
@@ -27,7 +32,8 @@ std::byte* Memory::pointer(Bytes offset) const {
 std::vector<std::pair<std::uintptr_t, Bytes>> Memory::extents() const {
   std::vector<std::pair<std::uintptr_t, Bytes>> all;
   all.reserve(extents_.size());
-  for (const Interval& extent : extents_) all.emplace_back(address_of(extent.lower), extent.length());
+  for (const Extent& extent : extents_)
+    all.emplace_back(address_of(extent.range.lower), extent.range.length());
   return all;
 }
 
@@ -40,6 +46,7 @@ bool Memory::take_addresses() {
   if (base == nullptr) return false;
   base_ = reinterpret_cast<std::uintptr_t>(base);
   addresses_ = wanted;
+  large_ = region(Region::kLarge);
   return true;
 }
 
@@ -55,35 +62,29 @@ Interval Memory::region(Region which) {
 /// The number of the first extent that begins above `offset`.
 std::size_t Memory::first_above(Bytes offset) const {
   const auto above = std::partition_point(extents_.begin(), extents_.end(),
-                                          [&](const Interval& extent) { return extent.lower <= offset; });
+                                          [&](const Extent& extent) { return extent.range.lower <= offset; });
   return static_cast<std::size_t>(above - extents_.begin());
 }
 
 Bytes Memory::missing(const Interval& range) const {
   Bytes missing = range.length();
   visit_extents(range, [&](const Interval& extent) {
-    missing -= std::min(extent.upper, range.upper) - std::max(extent.lower, range.lower);
+    missing -= shared(extent, range);
     return true;
   });
   return missing;
 }
 
 Bytes Memory::stranded(const Interval& place) const {
-  Bytes stranded = 0;
-  const auto add_end = [&](Bytes inside) {
-    Interval found;
-    visit_extents({inside, inside + 1}, [&](const Interval& extent) {
-      found = extent;
-      return false;
-    });
-    if (found.empty()) return place.lower;
-    const Bytes taken = std::min(found.upper, place.upper) - std::max(found.lower, place.lower);
-    if (found.length() > taken && free_space.is_idle(found.lower, found.length()))
-      stranded += found.length() - taken;
-    return found.upper;
+  const auto rest_of = [&](std::size_t above) -> Bytes {
+    if (above == 0) return 0;
+    const Extent& extent = extents_[above - 1];
+    if (!overlaps(extent.range, place) || !is_idle(extent)) return 0;
+    return extent.range.length() - shared(extent.range, place);
   };
-  if (add_end(place.lower) < place.upper) add_end(place.upper - 1);
-  return stranded;
+  const std::size_t first = first_above(place.lower);
+  const std::size_t last = first_above(place.upper - 1);
+  return rest_of(first) + (last > first ? rest_of(last) : 0);
 }
 
 /// What may be mapped when so much is in use.
@@ -172,7 +173,8 @@ bool Memory::timed(std::int64_t& calls, Call call) {
 bool Memory::map_extent(const Interval& range) {
   if (!timed(statistics_.maps, [&] { return device_->map(pointer(range.lower), range.length()); }))
     return false;
-  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)), range);
+  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)),
+                  Extent{.range = range});
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
   return true;
@@ -181,17 +183,39 @@ bool Memory::map_extent(const Interval& range) {
 void Memory::find_idle_extents(const Interval& keep) {
   idle_.clear();
   for (std::size_t i = 0; i < extents_.size(); ++i) {
-    const Interval& extent = extents_[i];
+    const Interval& extent = extents_[i].range;
     if (!keep.empty() && overlaps(extent, keep)) continue;
-    Bytes found = 0;
-    bool is_over = true;
-    (void)free_space.visit(extent.lower, extent.length(), [&](const Gap& gap) {
-      found += std::min(gap.end, extent.upper) - std::max(gap.offset, extent.lower);
-      is_over = is_over && order_->is_over(gap.last);
+    if (!is_idle(extents_[i])) continue;
+    Tick freed = 0;
+    each_last_use(extents_[i], [&](const LastUse& last) {
+      if (!order_->is_over(last)) freed = std::max(freed, last.freed);
       return true;
     });
-    if (found == extent.length()) idle_.push_back({i, found, overlaps(extent, spared_), is_over});
+    idle_.push_back({i, extent.length(), overlaps(extent, spared_), freed});
   }
+}
+
+void Memory::note_begin_of_use(const Interval& range) {
+  for (std::size_t i = first_above(range.upper - 1); i-- > 0 && extents_[i].range.upper > range.lower;)
+    extents_[i].used += shared(extents_[i].range, range);
+}
+
+void Memory::note_end_of_use(const Interval& range, LastUse last) {
+  for (std::size_t i = first_above(range.upper - 1); i-- > 0 && extents_[i].range.upper > range.lower;) {
+    Extent& extent = extents_[i];
+    extent.used -= shared(extent.range, range);
+    const bool is_all = range.lower <= extent.range.lower && extent.range.upper <= range.upper;
+    const bool is_same = extent.last.stream == last.stream || extent.last.stream == kNoStream;
+    extent.has_several_uses = !is_all && (extent.has_several_uses || !is_same);
+    extent.last = last;
+  }
+}
+
+template <typename Visit>
+bool Memory::each_last_use(const Extent& extent, Visit visit) const {
+  if (is_noted(extent) && !extent.has_several_uses) return visit(extent.last);
+  return free_space.visit(extent.range.lower, extent.range.length(),
+                          [&](const Gap& gap) { return visit(gap.last); });
 }
 
 Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
@@ -199,22 +223,27 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   order_->find_what_is_over();
   find_idle_extents(keep);
   std::sort(idle_.begin(), idle_.end(), [](const Idle& a, const Idle& b) {
-    return std::tuple(a.is_spared, !a.is_over, b.size, a.extent) <
-           std::tuple(b.is_spared, !b.is_over, a.size, b.extent);
+    return std::tuple(a.is_spared, a.freed, b.size, a.extent) <
+           std::tuple(b.is_spared, b.freed, a.size, b.extent);
   });
-  std::optional<bool> is_still;  // idle for the program, but work may still use it
   Bytes reclaimed = 0;
   for (const Idle& candidate : idle_) {
     if (reclaimed >= enough) break;
-    if (!candidate.is_over && !is_still)
-      is_still = timed(statistics_.idle_waits, [&] { return order_->settle_all(); });
-    if (!candidate.is_over && !*is_still) continue;
-    if (!unmap_extent(extents_[candidate.extent])) continue;
+    Extent& extent = extents_[candidate.extent];
+    if (candidate.freed > 0 && !await_work_on(extent)) continue;
+    if (!unmap_extent(extent.range)) continue;
     reclaimed += candidate.size;
-    extents_[candidate.extent].upper = extents_[candidate.extent].lower;
+    extent.range.upper = extent.range.lower;
   }
-  std::erase_if(extents_, [](const Interval& extent) { return extent.empty(); });
+  std::erase_if(extents_, [](const Extent& extent) { return extent.range.empty(); });
   return reclaimed;
+}
+
+/// Whether no work uses it any more.
+bool Memory::await_work_on(const Extent& extent) {
+  return each_last_use(extent, [&](const LastUse& last) {
+    return order_->is_over(last) || timed(statistics_.idle_waits, [&] { return order_->await(last); });
+  });
 }
 
 /// Whether the device took it; the caller forgets the extent.

@@ -21,7 +21,7 @@ namespace stweaver {
 struct MappingStatistics {
   std::int64_t maps = 0;         ///< calls to put memory behind addresses
   std::int64_t unmaps = 0;       ///< calls to take it away
-  std::int64_t idle_waits = 0;   ///< for the device to be idle, before memory was taken away
+  std::int64_t idle_waits = 0;   ///< for work that used memory which was idle, before it was taken away
   std::int64_t nanoseconds = 0;  ///< that all of them took
 };
 
@@ -67,8 +67,11 @@ class Memory {
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
 
-  /// Unmaps idle extents, those outside of `keep` that no work uses any more first, until that is `enough`
-  /// bytes; waits for the device only if there are no others. The bytes unmapped.
+  /// Whether taking so many bytes into use would be more than was ever in use.
+  [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }
+
+  /// Unmaps idle extents outside of `keep` until that is `enough` bytes: those first that no work uses any
+  /// more, and then, behind a wait for that work alone, those freed longest ago. The bytes unmapped.
   Bytes reclaim(Bytes enough, const Interval& keep = {});
   /// All that is idle outside of `keep`.
   Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
@@ -79,17 +82,21 @@ class Memory {
   /// Takes an idle range into use.
   void take(Bytes offset, Bytes size) {
     free_space.take(offset, size);
-    note_use();
+    note_use({offset, offset + size});
   }
   /// The same, if it is idle and `allowed(LastUse)` accepts every piece of it. Whether it did.
   template <typename Allowed>
   bool take_if(Bytes offset, Bytes size, Allowed allowed) {
     if (!free_space.take_if(offset, size, allowed)) return false;
-    note_use();
+    note_use({offset, offset + size});
     return true;
   }
   /// Ends the use of a range.
-  void give(Bytes offset, Bytes size, LastUse last) { free_space.give(offset, size, last); }
+  void give(Bytes offset, Bytes size, LastUse last) {
+    free_space.give(offset, size, last);
+    const Interval range = {offset, offset + size};
+    if (overlaps(range, large_)) note_end_of_use(range, last);
+  }
 
   /// How many bytes of `range` have no memory.
   [[nodiscard]] Bytes missing(const Interval& range) const;
@@ -97,9 +104,9 @@ class Memory {
   template <typename Visit>
   void visit_extents(const Interval& range, Visit visit) const {
     const std::size_t above = first_above(range.lower);
-    std::size_t i = above > 0 && extents_[above - 1].upper > range.lower ? above - 1 : above;
-    for (; i < extents_.size() && extents_[i].lower < range.upper; ++i) {
-      if (!visit(extents_[i])) return;
+    std::size_t i = above > 0 && extents_[above - 1].range.upper > range.lower ? above - 1 : above;
+    for (; i < extents_.size() && extents_[i].range.lower < range.upper; ++i) {
+      if (!visit(extents_[i].range)) return;
     }
   }
   /// What a block at `place` would leave idle but pinned of extents that are wholly idle now.
@@ -126,11 +133,21 @@ class Memory {
  private:
   static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
+  /// All but the range is kept in the region of large requests alone, where most of the memory is; elsewhere
+  /// gaps tell. Not even they tell who used an extent last: they grow together, and count as freed when the
+  /// last of them was.
+  struct Extent {
+    Interval range;
+    Bytes used = 0;
+    LastUse last = {};
+    bool has_several_uses = false;  ///< of different streams: its gaps tell which
+  };
+
   struct Idle {
     std::size_t extent = 0;
     Bytes size = 0;
     bool is_spared = false;
-    bool is_over = false;  ///< no work uses it any more
+    Tick freed = 0;  ///< the last of it that work may still use; 0 when none does
   };
 
   static Interval aligned(const Interval& range, Bytes unit) {
@@ -140,13 +157,30 @@ class Memory {
   [[nodiscard]] std::size_t first_above(Bytes offset) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   bool make_room(const Interval& range);
-  void note_use() { most_in_use_ = std::max(most_in_use_, in_use()); }
+  void note_use(const Interval& range) {
+    most_in_use_ = std::max(most_in_use_, in_use());
+    if (overlaps(range, large_)) note_begin_of_use(range);
+  }
+  void note_begin_of_use(const Interval& range);
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
                                      Bytes room) const;
   [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;
   bool map_all(const Interval& pages, Bytes cut, Bytes most);
   bool map_extent(const Interval& range);
   bool unmap_extent(const Interval& extent);
+  bool await_work_on(const Extent& extent);
+  [[nodiscard]] bool is_noted(const Extent& extent) const {
+    return large_.lower <= extent.range.lower && extent.range.upper <= large_.upper;
+  }
+  [[nodiscard]] bool is_idle(const Extent& extent) const {
+    return is_noted(extent) ? extent.used == 0
+                            : free_space.is_idle(extent.range.lower, extent.range.length());
+  }
+  void note_end_of_use(const Interval& range, LastUse last);
+  /// Calls visit(LastUse) with what last used each part of an idle extent, until it returns false. Whether
+  /// all did.
+  template <typename Visit>
+  bool each_last_use(const Extent& extent, Visit visit) const;
   void find_idle_extents(const Interval& keep);
   [[nodiscard]] std::byte* pointer(Bytes offset) const;
   template <typename Call>
@@ -162,8 +196,9 @@ class Memory {
   Bytes moved_ = 0;  ///< reclaimed so that the budget would do
   Interval spared_;
   MappingStatistics statistics_;
-  std::vector<Interval> extents_;  ///< in order of offset
-  std::vector<Idle> idle_;         ///< found last; kept so that looking needs no heap
+  Interval large_;               ///< the region
+  std::vector<Extent> extents_;  ///< in order of offset
+  std::vector<Idle> idle_;       ///< found last; kept so that looking needs no heap
 };
 
 }  // namespace stweaver

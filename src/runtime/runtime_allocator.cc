@@ -82,9 +82,10 @@ void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, 
   if (size > kMostBytes || (!follower_ && (!places_unplanned_ || pool != 0))) return nullptr;
   const Stopwatch stopwatch(is_timed(), kTimed, accounts_, memory_);
   order_.advance(now_);
-  if (!pending_.empty()) pending_.release_passed();
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
+  // Asking the device costs more than all else here: so only where the answer can save memory.
+  if (memory_.is_new_peak(asked.rounded)) pending_.release_passed();
   std::optional<Grant> grant = follower_ ? find_in_plan(asked, why) : std::nullopt;
   if (!grant) grant = find_unplanned(asked);
   return grant ? give(asked, *grant, why) : nullptr;
@@ -125,7 +126,10 @@ bool RuntimeAllocator::take_planned(const Interval& place, const AllocParams& as
   const auto in_order = [&](const LastUse& last) { return order_.order(asked.stream, last, now_); };
   const auto take_it = [&] { return memory_.take_if(place.lower, place.length(), in_order); };
   if (take_it()) return true;
-  if (!pending_.empty() && pending_.release_overlapping(place, asked.handle, now_) && take_it()) return true;
+  if (!pending_.empty()) {
+    pending_.release_passed();
+    if (take_it() || (pending_.release_overlapping(place, asked.handle, now_) && take_it())) return true;
+  }
   return back_planned(place) && take_it();
 }
 
@@ -152,8 +156,12 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
 /// exceeds its budget.
 std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_unplanned(const AllocParams& asked) {
   if (!places_unplanned_ || asked.pool != 0) return std::nullopt;
-  if (const std::optional<Bytes> gap = placer_.find(asked.rounded, asked.stream))
-    return take(Source::kElsewhere, *gap, asked);
+  std::optional<Bytes> found = placer_.find(asked.rounded, asked.stream);
+  if (!found && !pending_.empty()) {
+    pending_.release_passed();
+    found = placer_.find(asked.rounded, asked.stream);
+  }
+  if (found) return take(Source::kElsewhere, *found, asked);
   if (now_ < refused_until_) return std::nullopt;
   if (follower_ && memory_.exceeds_budget(asked.rounded)) {
     const StreamOrder::Usable usable = order_.usable_by(asked.stream);

@@ -35,11 +35,7 @@ void StreamOrder::learn(StreamState& taker, StreamIndex other, Tick time) {
 bool StreamOrder::order(StreamIndex taker, const LastUse& last, Tick now) {
   if (ordered(taker, last)) return true;
   StreamState& giver = streams_[last.stream];
-  const Recorded* found = nullptr;
-  for (const Recorded& recorded : giver.events) {
-    const bool behind = recorded.event != kNoEvent && recorded.time >= last.freed;
-    if (behind && (found == nullptr || recorded.time < found->time)) found = &recorded;
-  }
+  const Recorded* found = find_behind(giver, last.freed);
   if (found == nullptr) {
     found = record(giver, now);
     ++events_;
@@ -64,9 +60,13 @@ void StreamOrder::settle(Tick now) {
   }
 }
 
-bool StreamOrder::settle_all() {
-  if (!device_->synchronize()) return false;
-  settle(now_);
+bool StreamOrder::await(const LastUse& last) {
+  if (is_over(last)) return true;
+  StreamState& state = streams_[last.stream];
+  const Recorded* found = find_behind(state, last.freed);
+  if (found == nullptr) found = record(state, now_);
+  if (found == nullptr || !device_->await(found->event)) return false;
+  state.over = found->time;
   return true;
 }
 
@@ -97,6 +97,15 @@ void StreamOrder::record_due(Tick now) {
 void StreamOrder::record_free(StreamIndex stream, Tick now) {
   streams_[stream].next_event = now + event_spacing_;
   record(streams_[stream], now);
+}
+
+const StreamOrder::Recorded* StreamOrder::find_behind(const StreamState& stream, Tick freed) {
+  const Recorded* found = nullptr;
+  for (const Recorded& recorded : stream.events) {
+    const bool is_behind = recorded.event != kNoEvent && recorded.time >= freed;
+    if (is_behind && (found == nullptr || recorded.time < found->time)) found = &recorded;
+  }
+  return found;
 }
 
 const StreamOrder::Recorded* StreamOrder::record(StreamState& stream, Tick now) {

@@ -75,15 +75,15 @@ class StreamOrder {
 
   /// All work of all streams is over: whatever was freed up to `now` may be used by any.
   void settle(Tick now);
-  /// Waits until that is so for what was freed up to the last advance(). False when the device refuses.
-  bool settle_all();
-
   /// Asks the device which of the recorded events have passed.
   void find_what_is_over();
   /// Whether that found the work over that used memory last.
   [[nodiscard]] bool is_over(const LastUse& last) const {
     return last.stream == kNoStream || streams_[last.stream].over >= last.freed;
   }
+
+  /// Waits until that is so. False when the device refuses.
+  bool await(const LastUse& last);
 
   /// To be called with the time of every call: records the events that are due.
   void advance(Tick now) {
@@ -121,6 +121,8 @@ class StreamOrder {
   void record_due(Tick now);
   void record_free(StreamIndex stream, Tick now);
   static void learn(StreamState& taker, StreamIndex other, Tick time);
+  /// The oldest event behind what the stream freed then; nullptr when there is none.
+  static const Recorded* find_behind(const StreamState& stream, Tick freed);
   const Recorded* record(StreamState& stream, Tick now);
 
   Device* device_;

@@ -29,6 +29,7 @@ class OneStream final : public Device {
   DeviceEvent record(Stream /*stream*/) override { return device_.record(0); }
   bool wait(Stream /*stream*/, DeviceEvent event) override { return device_.wait(0, event); }
   bool passed(DeviceEvent event) override { return device_.passed(event); }
+  bool await(DeviceEvent event) override { return device_.await(event); }
   void forget(DeviceEvent event) override { device_.forget(event); }
   bool synchronize() override { return device_.synchronize(); }
 

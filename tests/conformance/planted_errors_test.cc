@@ -25,6 +25,7 @@ class CarelessDevice final : public FailingDevice {
 
   bool wait(Stream /*stream*/, DeviceEvent /*event*/) override { return true; }
   bool passed(DeviceEvent /*event*/) override { return true; }
+  bool await(DeviceEvent /*event*/) override { return true; }
   bool synchronize() override { return true; }
 };
 

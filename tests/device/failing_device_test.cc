@@ -50,6 +50,7 @@ TEST_F(FailingDeviceTest, FailsEveryKindOfCallWithoutAnyEffect) {
       {DeviceCall::kMap, "map", [&] { return device().map(range + kPage, kPage); }},
       {DeviceCall::kRecord, "record", [&] { return device().record(0) != kNoEvent; }},
       {DeviceCall::kWait, "wait", [&] { return device().wait(0, event); }},
+      {DeviceCall::kAwait, "await", [&] { return device().await(event); }},
       {DeviceCall::kSynchronize, "synchronize", [&] { return device().synchronize(); }},
       {DeviceCall::kFill, "fill", [&] { return device().fill(block, kMiB, 1, 0); }},
       {DeviceCall::kCountOther, "count_other", [&] { return device().count_other(block, kMiB, 1, 0) == 0; }},

@@ -68,6 +68,10 @@ class ClockedDevice final : public Device {
     return std::all_of(clock.begin(), clock.end(),
                        [&](const auto& entry) { return at(finished_, entry.first) >= entry.second; });
   }
+  bool await(DeviceEvent event) override {
+    join(finished_, clock_of(event));
+    return true;
+  }
   void forget(DeviceEvent event) override { EXPECT_EQ(events_.erase(event), 1U) << "no event " << event; }
   bool synchronize() override {
     finish();

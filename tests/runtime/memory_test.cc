@@ -45,7 +45,10 @@ class MemoryTest : public testing::Test {
     ASSERT_TRUE(back(range));
     memory.take(range.lower, range.length());
   }
-  void give(const Interval& range) { memory.give(range.lower, range.length(), {index, ++now}); }
+  void give(const Interval& range) {
+    order.advance(++now);
+    memory.give(range.lower, range.length(), {index, now});
+  }
   /// Idle memory that was in use, all at one time.
   void leave(std::initializer_list<Interval> ranges) {
     for (const Interval& range : ranges) use(range);
@@ -272,23 +275,31 @@ TEST_F(MemoryTest, SparesARangeUntilNothingElseIsIdle) {
   EXPECT_EQ(memory.reclaim(1), 8 * kPage);
 }
 
-TEST_F(MemoryTest, AsksOnceWhetherTheDeviceIsStill) {
+TEST_F(MemoryTest, KeepsWhatWorkMayStillUse) {
   leave({pages(0, 1), pages(1, 2), pages(2, 3), pages(3, 4)});
   ASSERT_EQ(held(), 4 * kPage);
-  device.fail_every(DeviceCall::kSynchronize);
-  EXPECT_EQ(memory.reclaim_all(), 0) << "work may still use it";
+  device.fail_every(DeviceCall::kRecord);
+  EXPECT_EQ(memory.reclaim_all(), 0) << "there is nothing to wait for";
+  device.heal();
+  device.fail_every(DeviceCall::kAwait);
+  EXPECT_EQ(memory.reclaim_all(), 0);
   EXPECT_EQ(held(), 4 * kPage);
-  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 1);
   device.heal();
   EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
-  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 2);
 }
 
-TEST_F(MemoryTest, NeedsNoStillDeviceForMemoryThatNobodyUsed) {
-  ASSERT_TRUE(back(pages(0, 4)));
-  device.fail_every(DeviceCall::kSynchronize);
+TEST_F(MemoryTest, WaitsOnceForWhatOneEventIsBehind) {
+  leave({pages(0, 1), pages(1, 2), pages(2, 3), pages(3, 4)});
   EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
-  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 0);
+  EXPECT_EQ(device.calls(DeviceCall::kAwait), 1);
+  EXPECT_EQ(memory.statistics().idle_waits, 1);
+}
+
+TEST_F(MemoryTest, NeedsNoWaitForMemoryThatNobodyUsed) {
+  ASSERT_TRUE(back(pages(0, 4)));
+  device.fail_every(DeviceCall::kAwait);
+  EXPECT_EQ(memory.reclaim_all(), 4 * kPage);
+  EXPECT_EQ(device.calls(DeviceCall::kAwait), 0);
 }
 
 TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
@@ -312,11 +323,36 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
   }
   clocked.finish(2);
   EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "the smaller one";
-  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 0);
+  EXPECT_EQ(device.calls(DeviceCall::kAwait), 0);
   EXPECT_EQ(memory.missing(pages(0, 8)), 0);
   EXPECT_EQ(memory.reclaim(1), 8 * kPage);
-  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 1);
+  EXPECT_EQ(device.calls(DeviceCall::kAwait), 1);
   EXPECT_EQ(memory.statistics().idle_waits, 1);
+}
+
+TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
+  ClockedDevice clocked;
+  StreamOrder order(clocked, 1);
+  const Policy policy = without_slack();
+  Memory memory(clocked, order, policy);
+  Tick now = 0;
+  std::vector<Work> works;
+  const StreamIndex stream = order.index_of(1);
+  const Bytes at = memory.region(Region::kLarge).lower;
+  const std::vector<Interval> blocks = {{at, at + 2 * kPage}, {at + 2 * kPage, at + 10 * kPage}};
+  for (const Interval& range : blocks) {
+    ASSERT_TRUE(memory.back(range, kEverywhere, kPage));
+    memory.take(range.lower, range.length());
+  }
+  for (const Interval& range : blocks) {
+    works.push_back(clocked.work(1));
+    order.advance(++now);
+    memory.give(range.lower, range.length(), {stream, now});
+    order.note_free(stream, now);
+  }
+  EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "freed first, though the smaller one";
+  EXPECT_TRUE(clocked.is_behind(99, works.front()));
+  EXPECT_FALSE(clocked.is_behind(99, works.back())) << "the device has not come to rest";
 }
 
 TEST_F(MemoryTest, KeepsWhatTheDeviceDoesNotTakeBack) {
@@ -626,7 +662,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
   }
 
   void reclaim() {
-    if (any(3) == 0) device.fail_nth(DeviceCall::kSynchronize, 1);
+    if (any(3) == 0) device.fail_nth(DeviceCall::kAwait, 1);
     if (any(3) == 0) device.fail_nth(DeviceCall::kUnmap, 1);
     if (any(3) == 0) memory.spare(any_range());
     const Interval keep = any_range();

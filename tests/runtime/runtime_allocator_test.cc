@@ -964,8 +964,9 @@ TEST(RuntimeAllocator, AnyStreamGetsAnyMemoryBeforeItRunsOut) {
 // ---- a device that fails ----
 
 constexpr std::array kDeviceCallsOfTheArena = {
-    DeviceCall::kReserve, DeviceCall::kRelease, DeviceCall::kMap,    DeviceCall::kUnmap,
-    DeviceCall::kRecord,  DeviceCall::kWait,    DeviceCall::kPassed, DeviceCall::kSynchronize};
+    DeviceCall::kReserve, DeviceCall::kRelease, DeviceCall::kMap,
+    DeviceCall::kUnmap,   DeviceCall::kRecord,  DeviceCall::kWait,
+    DeviceCall::kPassed,  DeviceCall::kAwait,   DeviceCall::kSynchronize};
 
 class Everywhere : public testing::TestWithParam<bool> {};
 

@@ -286,7 +286,7 @@ TEST_F(OverTest, DoesWithoutAnEventThatCannotBeRecorded) {
 TEST_F(OverTest, AllIsOverOnceTheDeviceIsStill) {
   const LastUse first = free(1);
   const LastUse second = free(2);
-  ASSERT_TRUE(order.settle_all());
+  order.settle(now);
   for (const LastUse& last : {first, second}) {
     EXPECT_TRUE(order.is_over(last));
     for (const StreamIndex taker : {first.stream, second.stream}) EXPECT_TRUE(order.ordered(taker, last));
@@ -295,13 +295,23 @@ TEST_F(OverTest, AllIsOverOnceTheDeviceIsStill) {
   EXPECT_FALSE(order.ordered(second.stream, {first.stream, now + 1}));
 }
 
-TEST_F(OverTest, NothingIsSettledWhereTheDeviceRefuses) {
+TEST_F(OverTest, AwaitsOneStreamsWorkAndNoLaterOne) {
+  const LastUse first = free(1);
+  const LastUse later = free(1);
+  const LastUse other = free(2);
+  ASSERT_TRUE(order.await(first));
+  EXPECT_TRUE(order.is_over(first));
+  EXPECT_FALSE(order.is_over(later));
+  EXPECT_FALSE(order.is_over(other));
+  EXPECT_TRUE(order.await({kNoStream, 0})) << "nobody used it";
+  EXPECT_EQ(device.calls(DeviceCall::kAwait), 1);
+}
+
+TEST_F(OverTest, AwaitsNothingWhereTheDeviceRefuses) {
   const LastUse last = free(1);
-  const StreamIndex taker = order.index_of(2);
-  device.fail_every(DeviceCall::kSynchronize);
-  EXPECT_FALSE(order.settle_all());
+  device.fail_every(DeviceCall::kAwait);
+  EXPECT_FALSE(order.await(last));
   EXPECT_FALSE(order.is_over(last));
-  EXPECT_FALSE(order.ordered(taker, last));
 }
 
 TEST_F(OverTest, SearchesSkipOnlyWhatTheTakerMayNotUse) {
@@ -332,13 +342,13 @@ TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
     for (Tick now = 1; now < 2000; ++now) {
       const Stream stream = any(3);
       const StreamIndex index = order.index_of(stream);
-      if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kSynchronize, 1);
+      if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kAwait, 1);
       frees.push_back({{index, now}, device.work(stream)});  // first work, then the call
       order.advance(now);
       order.note_free(index, now);
       if (any(1) == 0) order.hand_over(index, now);
       if (any(19) == 0) device.finish(any(3));
-      if (any(99) == 0) order.settle_all();
+      if (any(29) == 0) (void)order.await(frees[any(frees.size() - 1)].first);
       if (any(9) == 0) order.find_what_is_over();
       const auto& [last, work] = frees[any(frees.size() - 1)];
       if (!order.is_over(last)) continue;
