@@ -91,7 +91,7 @@ def build(programs: Path, releases: list[str], stubs: Path) -> Path:
     settings = [f"build-dir={FOLDER / 'build'}", *(f"cmake.define.{n}={v}" for n, v in defines.items())]
     folder = FOLDER / "raw"
     shutil.rmtree(folder, ignore_errors=True)
-    options = ("--no-isolation", "--outdir", folder, *(f"-C{setting}" for setting in settings))
+    options = ("--no-isolation", "--outdir", str(folder), *(f"-C{setting}" for setting in settings))
     run(programs / "python", "-m", "build", "--wheel", *options, PATH=f"{programs}:{os.environ['PATH']}")
     (wheel,) = folder.glob("*.whl")
     return wheel

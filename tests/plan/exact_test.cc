@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "plan/instances.h"
 #include "plan/portfolio.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {

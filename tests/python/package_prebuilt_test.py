@@ -92,8 +92,7 @@ def test_doctor_says_which_adapter_and_why(
 
 @pytest.mark.usefixtures("package")
 def test_doctor_says_why_an_adapter_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pytorch, "find", lambda: dataclasses.replace(here, version="2.99.0", cuda=None))
-    here = pytorch.Build(Path(sys.prefix), "", "", None)
+    monkeypatch.setattr(pytorch, "find", lambda: pytorch.Build(Path(sys.prefix), "2.99.0", "", None))
     works, detail = details()["adapter"]
     assert works
     assert detail.startswith("for cpu devices: will be built when first used, because those of the package")

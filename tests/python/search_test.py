@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Answer
 
+pytestmark = pytest.mark.slow
+
 COMMAND = ROOT / os.environ.get("STWEAVER_COMMAND", "build/release/stweaver")
 
 

@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "archive/archive.h"
-#include "errors.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/sources.h"
+#include "support/traces.h"
 #include "trace/trace.h"
-#include "traces.h"
 
 namespace stweaver {
 namespace {
