@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT, Answer, Run
 from stweaver import statistics
 
+pytestmark = pytest.mark.slow
 JOB = ROOT / "tests" / "python" / "small_transformer.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
 
@@ -197,8 +198,6 @@ def test_torch_gets_statistics_where_it_has_none_of_its_own(python: Run) -> None
     program = """
 import json, torch, stweaver
 from stweaver import memory, session
-
-pytestmark = pytest.mark.slow
 stweaver.enable(device="cpu")
 memory.supply(torch, session._latest.library, session._latest.adapter.session)
 def now():
