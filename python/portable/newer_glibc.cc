@@ -7,7 +7,7 @@
 extern "C" {
 
 /// glibc 2.32. "There may be several threads": reference counts are always atomic.
-char __libc_single_threaded = 0;  // NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+char __libc_single_threaded = 0;
 
 /// glibc 2.36.
 std::uint32_t arc4random() {
