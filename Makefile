@@ -1,8 +1,9 @@
 # The front door. Each target sets up what it needs first; a second run does no set-up work.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint fuzz bench live torch-headers clean
+.PHONY: help setup build check demo test lint fuzz bench live wheel torch-headers clean
 
 FUZZ_SECONDS ?= 30
+SINCE ?= main
 
 help: ## say what there is (this)
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -13,6 +14,9 @@ setup: ## get everything that building and testing needs
 build: ## build the command: build/release/stweaver
 	@tools/setup.sh build
 	@tools/build.sh release stweaver
+
+check: setup ## before each commit, in two minutes: build, the quick tests, lint of what changed SINCE=main
+	@SINCE=$(SINCE) tools/test.sh release quick_tests quick_python format tidy python_lint shell_lint
 
 demo: build ## inspect, plan, check and compare real training jobs
 	@tools/demo.sh
@@ -33,9 +37,12 @@ live: build ## training loops that are not ours, on null CUDA: JOBS="trainer fsd
 	@tools/build.sh release stweaver_library
 	@python3 bench/live/run.py $(JOBS)
 
+wheel: build ## the wheel and the sdist that go to others, with adapters for TORCH="2.8 2.15", or for every release
+	@. ./tools/environment.sh && python3 tools/wheel.py $(TORCH)
+
 torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 to 2.15 (fetched once, 130 MB; no GPU)
 	@. ./tools/environment.sh && python3 tools/torch_headers.py
 	@tools/torch_matrix.sh
 
 clean: ## remove what was built (not what was set up)
-	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/package build/nullcuda build/adapters
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/package build/nullcuda build/adapters build/wheel

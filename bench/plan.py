@@ -1,4 +1,4 @@
-"""Plan every example (or the files given) and print size, bound, peak, ratio, winner, seconds, memory."""
+"""Plan every example (or what is given) and print size, bound, peak, ratio, winner, seconds, memory."""
 
 import argparse
 import json
@@ -31,9 +31,13 @@ class Row:
 
 
 def examples() -> list[Path]:
-    """Find every trace and planning instance that ships with the project."""
-    folder = ROOT / "examples"
-    return sorted(folder.glob("traces/*.pickle.xz")) + sorted(folder.glob("planning/*/*.csv"))
+    """Find every trace that ships with the project."""
+    return sorted((ROOT / "examples" / "traces").glob("*.pickle.xz"))
+
+
+def files(paths: list[Path]) -> list[Path]:
+    """Put the planning instances below each folder in its place."""
+    return [file for path in paths for file in (sorted(path.rglob("*.csv")) if path.is_dir() else [path])]
 
 
 def measure(command: Path, path: Path, timeout: float) -> Row:
@@ -92,7 +96,9 @@ def print_summary(rows: list[Row]) -> None:
 def main() -> int:
     """Measure and print, row by row."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path, help="traces or CSV instances (default: all examples)")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="traces, CSV instances, folders of these (default: all examples)"
+    )
     parser.add_argument(
         "--command", type=Path, default=ROOT / "build/release/stweaver", help="the stweaver to run"
     )
@@ -107,7 +113,7 @@ def main() -> int:
     rows = []
     if not options.json:
         print(HEADER)
-    for path in options.paths or examples():
+    for path in files(options.paths) or examples():
         rows.append(measure(options.command.resolve(), path, options.timeout))
         if not options.json:
             print(line(rows[-1]), flush=True)

@@ -3,13 +3,14 @@
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
-# FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once.
+# FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
+# or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
 readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint
-              release_tests asan_tests tsan_tests python_tests asan_command null_cuda null_tests fuzz)
+              release_tests asan_tests tsan_tests python_tests asan_command null_cuda null_tests wheel wheel_tests fuzz)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
@@ -20,6 +21,19 @@ tsan() { tools/build.sh tsan plan_test device_test runtime_test session_test con
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
+# What `make check` runs: nothing that replays or plans real jobs, and nothing that takes more than a second.
+quick_tests() { side_by_side quick_tests_of "${layers[@]}"; }
+readonly layers=(base trace profile plan device runtime session archive pareto simulate conformance advise report)
+quick_tests_of() {
+  local long='Divergence/*:Examples/*:*Examples*:*Recorded*:Traces/*:*/ManyGaps.*:*/Conformance.*/Expandable'
+  long+=':*.NeverLetsBlocksShareAByte/*:*.GivesBackWhatNobodyUses/*:*.AlignsEveryBlock/*:Constructors.*'
+  long+=':Exact.AgreesWith*:Search.MeetsTheBound*:Portfolio.MeetsTheBound*:Ring.HoldsNothing*:MafSearch.*'
+  "build/release/tests/$1_test" --gtest_brief=1 "--gtest_filter=-$long" \
+    "--gtest_output=xml:$results/quick_tests.$1.xml"
+}
+quick_python() {
+  pytest tests/python -m 'not slow' --junitxml "$results/quick_python.xml"
+}
 # The divergence suite replays real jobs for minutes and touches no memory: release_tests runs it.
 asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and the whole plan of one
@@ -71,22 +85,25 @@ side_by_side() {
   for process in "${processes[@]}"; do wait "$process" || status=1; done
   return "$status"
 }
+# The same two releases: the wheel for users has all of them (make wheel).
+wheel() { python3 tools/wheel.py "${cuda_torch[0]%.*}" "${cuda_torch[1]%.*}"; }
+wheel_tests() { pytest tests/wheel --junitxml "$results/wheel_tests.xml"; }
 # Every bad input once more, under the sanitizers.
 asan_command() {
   STWEAVER_COMMAND=build/asan/stweaver pytest tests/python -k refuses --junitxml "$results/asan_command.xml"
 }
 fuzz() { tests/fuzz/run.sh "${FUZZ_SECONDS:-30}"; }
 
-format() { sources | xargs -0 clang-format --dry-run -Werror; }
+format() { sources | xargs -0 -r clang-format --dry-run -Werror; }
 # What the release build compiles, configured without precompiled headers: GCC's are nothing to clang-tidy. The
 # adapters and bench/gpu need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles the former.
 tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
     sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
-      -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
-    xargs -0 -P "$jobs" -n 1 tools/tidy.sh
+      -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
+    xargs -0 -r -P "$jobs" -n 1 tools/tidy.sh
 }
-shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -exec shellcheck -x {} +; }
+shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
 # What failed runs once more, so that the log ends with its output and nothing else; it has failed all the same.
@@ -96,7 +113,15 @@ run_ctest() {
   ctest --preset "$preset" --rerun-failed
   return 1
 }
-sources() { find src torch tests bench nullcuda '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0; }
+sources() { find src torch python tests bench nullcuda '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0 | changed; }
+
+# Of the files on standard input, those that changed since $SINCE, in commits or in the working tree; all without it.
+changed() {
+  local since
+  [ -n "${SINCE:-}" ] || { cat; return; }
+  since=$(git merge-base HEAD "$SINCE") || return
+  comm -z -12 <(sort -z) <({ git diff -z --name-only "$since"; git ls-files -z --others --exclude-standard; } | sort -z)
+}
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit files, one or one for each
 # part of it, say, else one.

@@ -78,10 +78,9 @@ def fetch(release: str) -> None:
     print(f"torch {release}: {fetched / 2**20:.1f} MiB in {time.monotonic() - begin:.0f} s")
 
 
-def main() -> None:
-    """Get what the command line asks for."""
+def fetch_all(wanted: list[str]) -> None:
+    """Get the headers of releases as "2.11", as far as they are not there; SystemExit when that cannot be."""
     known = {minor(release): release for release in RELEASES}
-    wanted = sys.argv[1:] or list(known)
     if unknown := [name for name in wanted if name not in known]:
         sys.exit(f"torch_headers: no release {', '.join(unknown)}; there are: {', '.join(known)}")
     for name in wanted:
@@ -92,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    fetch_all(sys.argv[1:] or [minor(release) for release in RELEASES])

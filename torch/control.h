@@ -6,7 +6,7 @@
 
 extern "C" {
 
-/// "0.1.0".
+/// As "1.2.3".
 const char* stweaver_version();
 
 /// The headers that the core was built from, a line for each: name and SHA-256. An adapter that is built from

@@ -1,6 +1,7 @@
-"""The adapters: built on this machine when first used, since they include PyTorch's headers, and kept.
+"""The adapters: they include PyTorch's headers, so each is for one release.
 
-Only the C++ compiler is needed: no headers of Python, no build system.
+Those of known releases come with the wheel (prebuilt.py). For any other release one is built on this machine
+when first used, and kept: that needs the C++ compiler alone, no headers of Python, no build system.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stweaver import layout, pytorch, variables
+from stweaver import layout, prebuilt, pytorch, variables
 from stweaver.error import Error
 from stweaver.library import Adapter, Library
 
@@ -40,7 +41,18 @@ RECIPES = {
 def open_adapter(kind: str, library: Library) -> Adapter:
     """Load the adapter for "cuda" or "cpu" devices, built now if need be; Error when there can be none."""
     check_headers(library)
-    return Adapter(build(kind), library)
+    choice = choose(kind)
+    if choice.path is None:
+        return Adapter(build(kind), library)
+    pytorch.load()  # the adapter finds PyTorch's functions in the process
+    return Adapter(choice.path, library)
+
+
+def choose(kind: str) -> prebuilt.Choice:
+    """Choose among the adapters that came with the package; Error without PyTorch."""
+    torch = pytorch.find()
+    _check_cuda(RECIPES[kind], torch)
+    return prebuilt.choose(RECIPES[kind].source, torch)
 
 
 def check_headers(library: Library) -> None:
@@ -157,8 +169,7 @@ def _cuda_major(folder: Path) -> str | None:
 
 def _command(recipe: Recipe, torch: pytorch.Build, compiler: Compiler) -> list[str]:
     """Everything but the name of the output."""
-    if recipe.needs_cuda and torch.cuda is None:
-        raise Error(f"PyTorch {torch.version} in {torch.folder} is not built for CUDA; use device='cpu'")
+    _check_cuda(recipe, torch)
     parts = layout.find()
     library = layout.find_library()
     system = [torch.includes, torch.includes / "torch" / "csrc" / "api" / "include"]
@@ -179,6 +190,11 @@ def _command(recipe: Recipe, torch: pytorch.Build, compiler: Compiler) -> list[s
         "-Wl,--exclude-libs,ALL",
         *(f"-Wl,-rpath,{folder}" for folder in (library.parent, torch.libraries)),
     ]
+
+
+def _check_cuda(recipe: Recipe, torch: pytorch.Build) -> None:
+    if recipe.needs_cuda and torch.cuda is None:
+        raise Error(f"PyTorch {torch.version} in {torch.folder} is not built for CUDA; use device='cpu'")
 
 
 def _key(command: list[str], torch: pytorch.Build) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stweaver import adapter, layout, pytorch, session, variables
+from stweaver import adapter, layout, prebuilt, pytorch, session, variables
 from stweaver.error import Error
 from stweaver.version import __version__
 
@@ -27,7 +27,7 @@ def find() -> dict[str, Any]:
         "python package": _package,
         "core library": _library,
         "torch": _torch,
-        "compiler": lambda: adapter.find_compiler().version,
+        "compiler": _compiler,
         "adapter": _adapter,
         "cache": _cache,
     }
@@ -81,11 +81,32 @@ def _torch() -> str:
     return f"PyTorch {torch.version}, {f'CUDA {torch.cuda}' if torch.cuda else 'no CUDA'}"
 
 
+def _compiler() -> str:
+    try:
+        return adapter.find_compiler().version
+    except Error:
+        if _prebuilt().path is None:
+            raise
+        return "none, and none is needed: the adapter came with the package"
+
+
 def _adapter() -> str:
-    kind = "cuda" if pytorch.find().cuda else "cpu"
-    state = "built" if adapter.is_built(kind) else "will be built when first used"
-    prebuilt = ", pluggable as well" if layout.find().pluggable.is_file() else ""
-    return f"for {kind} devices: {state}{prebuilt}"
+    choice = _prebuilt()
+    if choice.path is not None:
+        state = choice.why
+    else:
+        built = "built here" if adapter.is_built(_kind()) else "will be built when first used"
+        state = f"{built}, because {choice.why}"
+    pluggable = "; pluggable as well" if layout.find().pluggable.is_file() else ""
+    return f"for {_kind()} devices: {state}{pluggable}"
+
+
+def _kind() -> str:
+    return "cuda" if pytorch.find().cuda else "cpu"
+
+
+def _prebuilt() -> prebuilt.Choice:
+    return adapter.choose(_kind())
 
 
 def _cache() -> str:

@@ -18,6 +18,7 @@ class Layout:
     command: Path  # the native `stweaver`
     adapters: Path  # the folder of the adapters' sources
     headers: Path  # the folder that our headers are included from
+    prebuilt: Path  # the folder of the adapters that are built already: RELEASE/SOURCE.so
     lacking: Path  # the list of what was lacking to build the command
 
     @property
@@ -37,6 +38,7 @@ def find() -> Layout:
         command=built / "stweaver",
         adapters=native / "torch" if packaged else _CHECKOUT / "torch",
         headers=native / "include" if packaged else _CHECKOUT / "src",
+        prebuilt=built / "adapters",
         lacking=native / "lacking.txt",
     )
 

@@ -25,6 +25,11 @@ class Build:
         return self.folder / "lib"
 
     @property
+    def has_cxx11_abi(self) -> bool:
+        """Whether its strings are those of the C++ ABI of 2011, as in all builds by its makers since 2.7."""
+        return b"__cxx11" in (self.libraries / "libc10.so").read_bytes()
+
+    @property
     def includes(self) -> Path:
         """The folder that its headers are included from."""
         return self.folder / "include"

@@ -1,3 +1,3 @@
-"""Which version this is; a test holds it to that of CMakeLists.txt."""
+"""Which version this is: the one place that says so. CMakeLists.txt and pyproject.toml read it here."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

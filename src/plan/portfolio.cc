@@ -10,7 +10,6 @@
 #include <mutex>
 #include <stop_token>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "plan/best_fit.h"
@@ -273,79 +272,80 @@ void cut(std::vector<Runner*> active) {
 
 }  // namespace
 
+// In this order, which breaks ties: of the members that meet the bound the first wins.
 std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound) {
   std::vector<Member> members;
   const auto orders = std::make_shared<Orders>(instance);
-  const auto add_wheel = [&](const std::string& name, auto classes, Fit fit, bool mirrored) {
-    members.push_back(wheel(instance, orders, name, classes, {fit, mirrored}, lower_bound));
-  };
-  const auto add_sweep = [&](const std::string& name, double base, Fit fit, bool mirrored) {
-    add_wheel(
-        name, [base](const Instance& of) { return duration_classes(of, base, 1); }, fit, mirrored);
-  };
-  const auto cut_once = [](const Instance& of) { return gap_classes(of, 1); };
-  const auto add = [&](const std::string& name, Part part, auto pack) {
-    members.push_back(one_shot(name, part, pack));
-  };
   const bool plain = is_plain(instance);
-
-  add_wheel("sweep cut", cut_once, Fit::kFirst, false);
-  add_wheel("sweep cut mirrored", cut_once, Fit::kFirst, true);
-  add_sweep("sweep 8 mirrored", 8, Fit::kFirst, true);
-  if (plain) {
-    for (const auto& [name, key] :
-         {std::pair("skyline by size", SkylineKey::kSize), std::pair("skyline by area", SkylineKey::kArea),
-          std::pair("skyline by duration", SkylineKey::kDuration)}) {
-      add(name, Part::kSkylines,
-          [&instance, key = key](const Budget& budget) { return skyline(instance, key, budget); });
-    }
-  }
-  add_sweep("sweep 4 mirrored", 4, Fit::kFirst, true);
-  add_sweep("sweep 4", 4, Fit::kFirst, false);
-  add_sweep("sweep 8", 8, Fit::kFirst, false);
-  add_sweep("sweep 4 best fit", 4, Fit::kBest, false);
-  add_sweep("sweep 2", 2, Fit::kFirst, false);
-  add_sweep("sweep 2 mirrored", 2, Fit::kFirst, true);
-  add_sweep("sweep 16", 16, Fit::kFirst, false);
-  add_sweep("sweep 8 mirrored best fit", 8, Fit::kBest, true);
+  const auto join = [&](int round, Member member) {
+    member.first_round = round;
+    members.push_back(std::move(member));
+  };
+  // The quick ones join a few at a time.
   const std::size_t per_round =
       std::max<std::size_t>(2, kRoundWork / std::max<std::size_t>(1, instance.items.size()));
-  for (std::size_t i = 0; i < members.size(); ++i) members[i].first_round = static_cast<int>(i / per_round);
-  // Jobs that are no pipelines have no rings, which shows before anything is placed.
-  if (plain) {
-    const auto frames = std::make_shared<Frames>(instance, lower_bound);
-    const auto around = [&](const std::string& name, Part part, bool mirrored) {
-      return framed(instance, orders, frames, name, part, {Fit::kFirst, mirrored}, lower_bound);
-    };
-    members.insert(members.begin() + 1,
-                   {around("ring", Part::kRings, false), around("row", Part::kRows, false)});
-    for (const auto& [name, part] :
-         {std::pair("ring mirrored", Part::kRings), std::pair("row mirrored", Part::kRows)}) {
-      members.push_back(around(name, part, true));
-      members.back().first_round = kCoreRound;
-    }
-  }
-  if (plain && instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
-    add("core", Part::kCore,
-        [&instance, lower_bound](const Budget& budget) { return core(instance, lower_bound, budget); });
-    members.back().first_round = kCoreRound;
-  }
-  if (!plain || pairs_that_meet(instance, kCostlyPairs) == kCostlyPairs) return members;
-  const std::size_t quick = members.size();
-  add("homophase", Part::kHomophase,
-      [&instance](const Budget& budget) { return homophase(instance, budget); });
-  for (const auto& [name, order, fit] : {
-           std::tuple("best fit by size", Order::kSize, Fit::kBest),
-           std::tuple("best fit by area", Order::kArea, Fit::kBest),
-           std::tuple("best fit by duration", Order::kDuration, Fit::kBest),
-           std::tuple("best fit by breadth", Order::kBreadth, Fit::kBest),
-           std::tuple("first fit by size", Order::kSize, Fit::kFirst),
-       }) {
-    add(name, Part::kBestFits, [&instance, order = order, fit = fit](const Budget& budget) {
+  std::size_t joined = 0;
+  const auto join_soon = [&](Member member) {
+    join(static_cast<int>(joined++ / per_round), std::move(member));
+  };
+  const auto cut_sweep = [&](const std::string& name, bool mirrored) {
+    const auto classes = [](const Instance& of) { return gap_classes(of, 1); };
+    return wheel(instance, orders, name, classes, {Fit::kFirst, mirrored}, lower_bound);
+  };
+  const auto sweep = [&](const std::string& name, double base, Fit fit, bool mirrored) {
+    const auto classes = [base](const Instance& of) { return duration_classes(of, base, 1); };
+    return wheel(instance, orders, name, classes, {fit, mirrored}, lower_bound);
+  };
+  const auto sky = [&](const std::string& name, SkylineKey key) {
+    return one_shot(name, Part::kSkylines,
+                    [&instance, key](const Budget& budget) { return skyline(instance, key, budget); });
+  };
+  const auto frames = std::make_shared<Frames>(instance, lower_bound);
+  const auto around = [&](const std::string& name, Part part, bool mirrored) {
+    return framed(instance, orders, frames, name, part, {Fit::kFirst, mirrored}, lower_bound);
+  };
+  const auto fit_in_order = [&](const std::string& name, Order order, Fit fit) {
+    return one_shot(name, Part::kBestFits, [&instance, order, fit](const Budget& budget) {
       return best_fit(instance, order, fit, budget);
     });
+  };
+
+  join_soon(cut_sweep("sweep cut", false));
+  if (plain) {  // jobs that are no pipelines have no frames, which shows before anything is placed
+    join(0, around("ring", Part::kRings, false));
+    join(0, around("row", Part::kRows, false));
   }
-  for (std::size_t i = quick; i < members.size(); ++i) members[i].first_round = kCostlyRound;
+  join_soon(cut_sweep("sweep cut mirrored", true));
+  join_soon(sweep("sweep 8 mirrored", 8, Fit::kFirst, true));
+  if (plain) {
+    join_soon(sky("skyline by size", SkylineKey::kSize));
+    join_soon(sky("skyline by area", SkylineKey::kArea));
+    join_soon(sky("skyline by duration", SkylineKey::kDuration));
+  }
+  join_soon(sweep("sweep 4 mirrored", 4, Fit::kFirst, true));
+  join_soon(sweep("sweep 4", 4, Fit::kFirst, false));
+  join_soon(sweep("sweep 8", 8, Fit::kFirst, false));
+  join_soon(sweep("sweep 4 best fit", 4, Fit::kBest, false));
+  join_soon(sweep("sweep 2", 2, Fit::kFirst, false));
+  join_soon(sweep("sweep 2 mirrored", 2, Fit::kFirst, true));
+  join_soon(sweep("sweep 16", 16, Fit::kFirst, false));
+  join_soon(sweep("sweep 8 mirrored best fit", 8, Fit::kBest, true));
+  if (!plain) return members;
+  join(kCoreRound, around("ring mirrored", Part::kRings, true));
+  join(kCoreRound, around("row mirrored", Part::kRows, true));
+  if (instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
+    join(kCoreRound, one_shot("core", Part::kCore, [&instance, lower_bound](const Budget& budget) {
+           return core(instance, lower_bound, budget);
+         }));
+  }
+  if (pairs_that_meet(instance, kCostlyPairs) == kCostlyPairs) return members;
+  join(kCostlyRound, one_shot("homophase", Part::kHomophase,
+                              [&instance](const Budget& budget) { return homophase(instance, budget); }));
+  join(kCostlyRound, fit_in_order("best fit by size", Order::kSize, Fit::kBest));
+  join(kCostlyRound, fit_in_order("best fit by area", Order::kArea, Fit::kBest));
+  join(kCostlyRound, fit_in_order("best fit by duration", Order::kDuration, Fit::kBest));
+  join(kCostlyRound, fit_in_order("best fit by breadth", Order::kBreadth, Fit::kBest));
+  join(kCostlyRound, fit_in_order("first fit by size", Order::kSize, Fit::kFirst));
   return members;
 }
 

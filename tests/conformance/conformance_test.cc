@@ -15,9 +15,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "conformance/ledger.h"
-#include "conformance/under_test.h"
-#include "trace/errors.h"
+#include "support/errors.h"
+#include "support/ledger.h"
+#include "support/under_test.h"
 
 namespace stweaver {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "conformance/under_test.h"
 #include "device/cuda_driver.h"
+#include "support/under_test.h"
 
 namespace stweaver {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 #include "device/cuda_driver.h"
-#include "device/refusals.h"
+#include "support/refusals.h"
 
 namespace stweaver {
 namespace {

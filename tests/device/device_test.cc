@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "base/base.h"
-#include "device/refusals.h"
+#include "support/refusals.h"
 
 namespace stweaver {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "device/host_device.h"
-#include "device/refusals.h"
+#include "support/refusals.h"
 
 namespace stweaver {
 namespace {

@@ -58,11 +58,12 @@ def write_pickles(examples: Path, out: Path) -> None:
         (out / f"{name}_{protocol}.pickle").write_bytes(pickle.dumps(small, protocol))
 
 
-def write_tables(examples: Path, out: Path) -> None:
+def write_tables(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    for path in sorted(examples.glob("planning/*/*.csv")):
-        lines = path.read_text().splitlines()[:40]
-        (out / path.name).write_text("\n".join(lines) + "\n")
+    for lines in (0, 1, 8, 40):
+        births = [7 * line % 31 for line in range(lines)]
+        rows = [f"{line},{birth},{birth + line + 1},{64 << line % 20}" for line, birth in enumerate(births)]
+        (out / f"good_{lines}.csv").write_text("\n".join(["id,lower,upper,size", *rows]) + "\n")
     bad = [
         "x,-1,2,3,0",
         "x,5,2,3,0",
@@ -78,7 +79,7 @@ def write_tables(examples: Path, out: Path) -> None:
 def main() -> None:
     examples, out = Path(sys.argv[1]), Path(sys.argv[2])
     write_pickles(examples, out / "pickle")
-    write_tables(examples, out / "csv")
+    write_tables(out / "csv")
 
 
 if __name__ == "__main__":

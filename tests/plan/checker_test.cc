@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "plan/checked.h"
-#include "plan/instances.h"
-#include "profile/job.h"
+#include "support/checked.h"
+#include "support/instances.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

@@ -6,14 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "plan/best_fit.h"
-#include "plan/checked.h"
 #include "plan/class_sweep.h"
 #include "plan/homophase.h"
-#include "plan/instances.h"
 #include "plan/live_blocks.h"
 #include "plan/portfolio.h"
 #include "plan/skyline.h"
 #include "plan/squeaky_wheel.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {

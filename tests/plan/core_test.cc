@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
 #include "plan/class_sweep.h"
 #include "plan/exact.h"
-#include "plan/instances.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/instances.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {

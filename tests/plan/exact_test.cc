@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "plan/examples.h"
-#include "plan/instances.h"
+#include "plan/portfolio.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {
@@ -19,8 +18,11 @@ Puzzle puzzle_of(const Instance& instance) {
   return {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
 }
 
-Instance minimalloc(const std::string& name) {
-  return planning_example("minimalloc/" + name + ".1048576");
+constexpr Bytes kTiled = 1 << 20;
+
+Instance tiles(unsigned seed, std::size_t count) {
+  Random random(seed);
+  return tiling(random, count, kTiled);
 }
 
 /// Offsets in `capacity` bytes that nobody shares, found by placing the items in every order as low as they
@@ -135,33 +137,33 @@ TEST(Exact, AgreesWithTryingAllOrdersOfItemsWithEchoes) {
 }
 
 TEST(Exact, PlacesWhatConstructorsCannot) {
-  for (const std::string name : {"A", "F", "H"}) {
-    const Instance instance = minimalloc(name);
-    const ExactResult result =
-        exact_search(puzzle_of(instance), lower_bound_of(instance), {.threads = 2, .nodes = 500'000});
-    ASSERT_EQ(result.verdict, Verdict::kFound) << name;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const Instance instance = tiles(seed, 200 + std::size_t{50} * seed);
+    EXPECT_GT(run_portfolio(instance, {.threads = 2, .timeout = 0, .without = {Part::kCore}}).peak, kTiled);
+    const ExactResult result = exact_search(puzzle_of(instance), kTiled, {.threads = 2, .nodes = 500'000});
+    ASSERT_EQ(result.verdict, Verdict::kFound) << seed;
     expect_sound(instance, result.placement);
-    EXPECT_EQ(peak_of(instance, result.placement), lower_bound_of(instance)) << name;
+    EXPECT_EQ(peak_of(instance, result.placement), kTiled) << seed;
   }
 }
 
 TEST(Exact, FindsTheSameEachTime) {
-  const Instance instance = minimalloc("G");
+  const Instance instance = tiles(1, 300);
   for (const int threads : {1, 2, 3}) {
     const ExactOptions options{.threads = threads, .nodes = 500'000};
-    const ExactResult once = exact_search(puzzle_of(instance), 1 << 20, options);
+    const ExactResult once = exact_search(puzzle_of(instance), kTiled, options);
     ASSERT_EQ(once.verdict, Verdict::kFound);
     expect_sound(instance, once.placement);
-    EXPECT_EQ(exact_search(puzzle_of(instance), 1 << 20, options).placement, once.placement);
+    EXPECT_EQ(exact_search(puzzle_of(instance), kTiled, options).placement, once.placement);
   }
 }
 
 TEST(Exact, GoesOnWhereItStopped) {
-  const Instance instance = minimalloc("G");
+  const Instance instance = tiles(1, 300);
   const Puzzle puzzle = puzzle_of(instance);
   for (const int threads : {1, 2}) {
     const auto in_short_runs = [&] {
-      ExactSearch search(puzzle, 1 << 20, {.threads = threads});
+      ExactSearch search(puzzle, kTiled, {.threads = threads});
       ExactResult result;
       for (int runs = 0; runs < 1000 && result.verdict == Verdict::kUndecided; ++runs) {
         const std::int64_t before = result.nodes;
@@ -178,10 +180,10 @@ TEST(Exact, GoesOnWhereItStopped) {
 }
 
 TEST(Exact, IsUndecidedWhenItMayNotGoOn) {
-  const Instance hard = minimalloc("K");
+  const Instance hard = tiles(2, 450);
   const Puzzle puzzle = puzzle_of(hard);
   const auto verdict = [&](const ExactOptions& options) {
-    return exact_search(puzzle, 1 << 20, options).verdict;
+    return exact_search(puzzle, kTiled, options).verdict;
   };
   EXPECT_EQ(verdict({.nodes = 0}), Verdict::kUndecided);
   EXPECT_EQ(verdict({.nodes = 100}), Verdict::kUndecided);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "plan/instances.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {

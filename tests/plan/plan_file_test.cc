@@ -3,11 +3,11 @@
 #include <limits>
 #include <sstream>
 
-#include "plan/checked.h"
-#include "plan/instances.h"
-#include "profile/job.h"
-#include "trace/errors.h"
-#include "trace/sources.h"
+#include "support/checked.h"
+#include "support/errors.h"
+#include "support/instances.h"
+#include "support/job.h"
+#include "support/sources.h"
 
 namespace stweaver {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/frames.h"
+#include "support/frames.h"
 
 namespace stweaver {
 namespace {

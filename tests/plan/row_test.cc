@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/frames.h"
 #include "plan/ring.h"
+#include "support/frames.h"
 
 namespace stweaver {
 namespace {

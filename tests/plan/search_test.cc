@@ -7,9 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "plan/examples.h"
-#include "plan/instances.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 namespace {
@@ -90,16 +89,19 @@ TEST(Search, ProvesABoundAboveTheLoad) {
 }
 
 TEST(Search, StopsAtACapacityThatIsGoodEnough) {
-  const Instance instance = planning_example("minimalloc/D.1048576");
+  Random random(1);
+  const Instance instance = crowd(random);
+  const Bytes capacity = lower_bound_of(instance) * 103 / 100;
   const SearchResult result =
-      search(instance, {.threads = 2, .timeout = 120, .anytime = true, .capacity = 1 << 20});
+      search(instance, {.threads = 2, .timeout = 120, .anytime = true, .capacity = capacity});
   expect_sound(instance, result.placement);
-  EXPECT_LE(result.peak, 1 << 20);
+  EXPECT_LE(result.peak, capacity);
   EXPECT_LT(result.seconds, 60);
 }
 
 TEST(Search, TellsOfEachBetterPeak) {
-  const Instance instance = planning_example("minimalloc/I.1048576");
+  Random random(1);
+  const Instance instance = crowd(random);
   std::vector<Bytes> peaks;
   const SearchResult result = search(
       instance, {.threads = 2, .timeout = 0.3, .anytime = true, .improved = [&](const SearchState& state) {
@@ -112,7 +114,8 @@ TEST(Search, TellsOfEachBetterPeak) {
 }
 
 TEST(Search, TellsOfPeaksWhileConstructorsGoOn) {
-  const Instance instance = planning_example("minimalloc/K.1048576");
+  Random random(1);
+  const Instance instance = crowd(random);
   std::vector<Bytes> peaks;
   const SearchResult result =
       search(instance, {.threads = 2,
@@ -138,14 +141,16 @@ TEST(Search, IsSoundWithoutAnyOfItsParts) {
 TEST(Search, ReturnsTheBestSoFarWhenStopped) {
   std::stop_source stop;
   stop.request_stop();
-  const Instance instance = planning_example("minimalloc/K.1048576");
+  Random random(1);
+  const Instance instance = crowd(random);
   const SearchResult result =
       search(instance, {.threads = 2, .timeout = 1e12, .anytime = true, .stop = stop.get_token()});
   expect_sound(instance, result.placement);
 }
 
 TEST(Search, MeetsTheBoundOfAThousandRequests) {
-  const Instance instance = planning_example("large/resnet50");
+  Random random(1);
+  const Instance instance = tiling(random, 1000, Bytes{1} << 30);
   const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .anytime = true});
   expect_sound(instance, result.placement);
   EXPECT_TRUE(result.is_optimal());

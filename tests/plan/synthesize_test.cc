@@ -1,9 +1,9 @@
 #include "plan/synthesize.h"
 
-#include "plan/checked.h"
-#include "plan/instances.h"
-#include "profile/examples.h"
-#include "profile/job.h"
+#include "support/checked.h"
+#include "support/examples.h"
+#include "support/instances.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

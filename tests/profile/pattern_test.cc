@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profile/job.h"
 #include "profile/profile.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "profile/classes.h"
-#include "profile/job.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

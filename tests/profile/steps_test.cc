@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profile/examples.h"
-#include "profile/job.h"
 #include "profile/timeline.h"
+#include "support/examples.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

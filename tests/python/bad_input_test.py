@@ -136,6 +136,7 @@ def test_reads_the_same_snapshot_without_the_reducer(answer: Answer, tmp_path: P
     assert answer("inspect", path)["requests"] == 16
 
 
+@pytest.mark.slow
 def test_refuses_or_reads_a_pickle_with_any_bit_flipped(stweaver: Run, tmp_path: Path) -> None:
     good = pickle.dumps(small_snapshot())
     path = tmp_path / "flipped.pickle"
@@ -202,6 +203,7 @@ def test_refuses_offsets_of_another_instance(
     assert_refused(stweaver, "check", instance, instance)
 
 
+@pytest.mark.slow
 def test_refuses_a_plan_with_any_bit_flipped(stweaver: Run, plan: tuple[Path, Path]) -> None:
     path, trace = plan
     good = path.read_bytes()

@@ -164,6 +164,7 @@ def test_compare_puts_three_allocators_side_by_side(answer: Answer) -> None:
         assert document["reduction"][name] == pytest.approx(1 - (1 - ours["efficiency"]) / (1 - theirs))
 
 
+@pytest.mark.slow
 def test_compare_online_serves_the_job_once_more_without_a_plan_from_before(answer: Answer) -> None:
     (document,) = answer("compare", GPT2, "--online")
     online = document["allocators"]["online"]
@@ -198,6 +199,7 @@ def test_replay_plans_by_itself(answer: Answer) -> None:
     assert document["plan_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_replay_with_pytorchs_allocators_reserves_what_they_do(answer: Answer) -> None:
     (compared,) = answer("compare", GPT2)
     for name in ["native", "expandable"]:
@@ -209,6 +211,7 @@ def test_replay_with_pytorchs_allocators_reserves_what_they_do(answer: Answer) -
         assert document["corrupt_blocks"] == 0
 
 
+@pytest.mark.slow
 def test_replay_online_tells_the_story_of_its_plan(answer: Answer, stweaver: Run) -> None:
     document = answer("replay", GPT2, "--online")
     assert (document["plans"], document["steady_steps"]) == (1, 1)
@@ -242,6 +245,7 @@ def test_doctor_answers_with_one_document(answer: Answer) -> None:
     assert isinstance(answer("doctor"), dict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["inspect", GPT2], ["plan", GPT2], ["replay", GPT2], ["compare", GPT2, "--online"]]
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import stweaver
 from conftest import ROOT, Answer, Run
-from stweaver import adapter, pytorch, session, statistics, variables
+from stweaver import adapter, pytorch, session, statistics, variables, version
 from stweaver.library import Library
 
 SNAPSHOT = ROOT / "examples" / "snapshots" / "steps.pickle.xz"
@@ -114,10 +114,15 @@ def test_arguments_that_make_no_sense_are_errors(arguments: dict[str, str], comp
     assert not stweaver.is_enabled()
 
 
-def test_the_version_is_that_of_the_build() -> None:
-    found = re.search(r"project\(stweaver VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+def test_the_version_is_that_of_the_build(stweaver: Run) -> None:
+    assert stweaver("--version").stdout == f"{version.__version__}\n"
+    assert session.open_library().version == version.__version__
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    found = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert found is not None
-    assert stweaver.__version__ == found[1]
+    assert found[1] == version.__version__
 
 
 def test_every_variable_of_the_table_is_documented_and_no_other() -> None:
@@ -143,9 +148,9 @@ def test_the_headers_must_be_of_the_cuda_that_torch_was_built_for(
 ) -> None:
     torch = pytorch.Build(tmp_path / "site-packages" / "torch", "9.0.0+cu990", "", "99.0")
     toolkit, wheel = tmp_path / "cuda-12.8", tmp_path / "site-packages" / "nvidia" / "cu99"
-    for folder, version in ((toolkit, 12080), (wheel, 99000)):
+    for folder, number in ((toolkit, 12080), (wheel, 99000)):
         (folder / "include").mkdir(parents=True)
-        (folder / "include" / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION  {version}\n")
+        (folder / "include" / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION  {number}\n")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
     assert adapter.find_cuda_headers(torch) == wheel / "include"
     (wheel / "include" / "cuda_runtime_api.h").unlink()

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from stweaver import gpu, job
 
+pytestmark = pytest.mark.slow
+
 H200 = gpu.Gpu("NVIDIA H200", 150_754_820_096)
 OTHER = gpu.Gpu("NVIDIA L4", 24_152_899_584)
 

@@ -11,6 +11,8 @@ import pytest
 from conftest import ROOT, Run
 from stweaver import launcher
 
+pytestmark = pytest.mark.slow
+
 FAKE_TORCH = "import sys\nprint('torch is loaded by', type(__spec__.loader).__name__)\n"
 RUN = ("-m", "stweaver", "run")
 

@@ -8,6 +8,8 @@ from stweaver.steps import PATIENCE, StepWatch
 
 import torch
 
+pytestmark = pytest.mark.slow
+
 
 class Optimizer:
     """Something that can step."""

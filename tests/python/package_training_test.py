@@ -1,5 +1,6 @@
 """The life of a job, on the CPU: record, plan, install, plan again; always with the same losses."""
 
+import dataclasses
 import json
 import os
 import re
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Answer, Run
+from stweaver import statistics
 
+pytestmark = pytest.mark.slow
 JOB = ROOT / "tests" / "python" / "small_transformer.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
 
@@ -250,3 +253,24 @@ def test_an_adapter_keeps_its_own_archive_of_libstdcxx_to_itself(
     )
     assert "stweaver_adapter_session" in symbols.stdout
     assert "std::ostream" not in symbols.stdout
+
+
+def test_every_statistic_of_the_library_has_a_field(python: Run) -> None:
+    program = (
+        "import json, stweaver, torch; from stweaver import session\n"
+        "stweaver.enable(device='cpu'); torch.ones(1 << 20)\n"
+        "running = session._latest\n"
+        "print(json.dumps(running.library.statistics(running.adapter.session)))"
+    )
+    result = python("-c", program)
+    assert result.returncode == 0, result.stderr
+    (device,) = json.loads(result.stdout)["devices"]
+    kinds: list[tuple[dict[str, Any], type]] = [
+        (device, statistics.DeviceStats),
+        (device["served"], statistics.Served),
+        (device["peaks"], statistics.Peaks),
+        (device["step"], statistics.Step),
+        (device["mapping"], statistics.ArenaMapping),
+    ]
+    for written, kind in kinds:
+        assert written.keys() == {field.name for field in dataclasses.fields(kind)}

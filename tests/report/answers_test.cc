@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profile/job.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

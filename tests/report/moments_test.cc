@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profile/job.h"
 #include "simulate/replay.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

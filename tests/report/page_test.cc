@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "profile/job.h"
 #include "report/columns.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan.h"
-#include "profile/examples.h"
-#include "runtime/play.h"
+#include "support/examples.h"
+#include "support/play.h"
 
 namespace stweaver {
 namespace {

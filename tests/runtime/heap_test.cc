@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
-#include "runtime/planned_training.h"
 #include "runtime/runtime.h"
 #include "simulate/caching_upstream.h"
+#include "support/planned_training.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "plan/plan.h"
 #include "profile/profile.h"
 #include "simulate/caching_upstream.h"
-#include "trace/files.h"
+#include "support/files.h"
 #include "trace/trace.h"
 
 namespace stweaver {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/clocked_device.h"
+#include "support/clocked_device.h"
 
 namespace stweaver {
 namespace {

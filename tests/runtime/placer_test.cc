@@ -1,6 +1,7 @@
 #include "runtime/placer.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <random>
@@ -26,6 +27,16 @@ class PlacerTest : public testing::Test {
   }
   Bytes take(Bytes size) { return take(size, stream).value_or(-1); }
   void give(Bytes offset, Bytes size) { memory.give(offset, size, {stream, ++now}); }
+  /// Makes gaps of these sizes, which blocks of `between` bytes keep apart; returns where they are.
+  std::vector<Bytes> make_gaps(const std::vector<Bytes>& sizes, Bytes between) {
+    std::vector<Bytes> gaps;
+    for (const Bytes size : sizes) {
+      gaps.push_back(take(size));
+      take(between);
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) give(gaps[i], sizes[i]);
+    return gaps;
+  }
   [[nodiscard]] bool is_in(Region region, Bytes offset) { return memory.region(region).contains(offset); }
 
   HostDevice host{16 * kGiB};
@@ -49,36 +60,20 @@ TEST_F(PlacerTest, EachClassOfSizesHasARegionOfItsOwn) {
 
 TEST_F(PlacerTest, SmallAndMediumRequestsTakeTheLowestGapThatIsLargeEnough) {
   for (const Bytes unit : {Bytes{512}, kMiB}) {
-    const Bytes small = take(2 * unit);
-    take(4 * unit);
-    const Bytes first = take(8 * unit);
-    take(4 * unit);
-    const Bytes closest = take(5 * unit);
-    take(4 * unit);
-    give(small, 2 * unit);
-    give(first, 8 * unit);
-    give(closest, 5 * unit);
-    EXPECT_EQ(take(5 * unit), first);
-    EXPECT_EQ(take(5 * unit), closest);
+    const std::vector<Bytes> gaps = make_gaps({2 * unit, 8 * unit, 5 * unit}, 4 * unit);
+    EXPECT_EQ(take(5 * unit), gaps[1]);
+    EXPECT_EQ(take(5 * unit), gaps[2]) << "what is left of the one before is too small";
   }
 }
 
 TEST_F(PlacerTest, LargeRequestsTakeTheGapInWhichTheyStrandLeast) {
-  const Bytes loose = take(100 * kMiB);
-  take(40 * kMiB);
-  const Bytes close = take(52 * kMiB);
-  take(40 * kMiB);
-  const Bytes exact = take(50 * kMiB);
-  take(40 * kMiB);
-  give(loose, 100 * kMiB);
-  give(close, 52 * kMiB);
-  give(exact, 50 * kMiB);
-  EXPECT_EQ(take(50 * kMiB), exact);
-  EXPECT_EQ(take(50 * kMiB), close) << "strands a page";
+  const std::vector<Bytes> gaps = make_gaps({100 * kMiB, 52 * kMiB, 50 * kMiB}, 40 * kMiB);
+  EXPECT_EQ(take(50 * kMiB), gaps[2]);
+  EXPECT_EQ(take(50 * kMiB), gaps[1]) << "strands a page";
   EXPECT_EQ(placer.find(50 * kMiB, stream), std::nullopt) << "would strand more than that";
   const Bytes mapped = memory.mapped();
   const Bytes elsewhere = take(50 * kMiB);
-  EXPECT_GE(elsewhere, exact) << "so that the idle extent stays whole";
+  EXPECT_GE(elsewhere, gaps[2]) << "so that the idle extent stays whole";
   EXPECT_LE(memory.mapped(), mapped + policy.slack_in_small_jobs + 50 * kMiB);
 }
 

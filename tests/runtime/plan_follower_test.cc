@@ -56,6 +56,14 @@ class PlanFollowerTest : public testing::Test {
     }
     return slots;
   }
+  /// Follows a step of four slots up to the second, which is at `offset` and for any size up to 4096.
+  [[nodiscard]] PlanFollower before_varying_slot(Bytes offset) const {
+    std::vector<Slot> slots = row(4);
+    slots[1] = {.size = 4096, .offset = offset, .death = 3, .varying = true};
+    PlanFollower follower = follow(std::move(slots));
+    follower.advise(params(512));
+    return follower;
+  }
 
   Policy policy;
 };
@@ -127,10 +135,7 @@ TEST_F(PlanFollowerTest, HasNoPlaceForMoreThanThePlan) {
 }
 
 TEST_F(PlanFollowerTest, HasNoPlaceForMoreThanASlotOfAnySize) {
-  std::vector<Slot> slots = row(4);
-  slots[1] = {.size = 4096, .offset = 8192, .death = 3, .varying = true};
-  PlanFollower follower = follow(slots);
-  follower.advise(params(512));
+  PlanFollower follower = before_varying_slot(8192);
   const Advice advice = follower.advise(params(6000));
   EXPECT_FALSE(advice.place);
   EXPECT_EQ(advice.why, Unplanned::kTooLarge);
@@ -138,18 +143,12 @@ TEST_F(PlanFollowerTest, HasNoPlaceForMoreThanASlotOfAnySize) {
 }
 
 TEST_F(PlanFollowerTest, AdvisesNoMoreOfASlotThanIsAskedFor) {
-  std::vector<Slot> slots = row(4);
-  slots[1] = {.size = 4096, .offset = 8192, .death = 3, .varying = true};
-  PlanFollower follower = follow(slots);
-  follower.advise(params(512));
+  PlanFollower follower = before_varying_slot(8192);
   EXPECT_EQ(follower.advise(params(3000)).place, (Interval{kBase + 8192, kBase + 8192 + 3072}));
 }
 
 TEST_F(PlanFollowerTest, HasNoPlaceWhereSizesMoveOnTheirOwn) {
-  std::vector<Slot> slots = row(4);
-  slots[1] = {.size = 4096, .offset = kUnplanned, .death = 3, .varying = true};
-  PlanFollower follower = follow(slots);
-  follower.advise(params(512));
+  PlanFollower follower = before_varying_slot(kUnplanned);
   const Advice advice = follower.advise(params(3000));
   EXPECT_FALSE(advice.place);
   EXPECT_EQ(advice.why, Unplanned::kDynamic);

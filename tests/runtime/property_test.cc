@@ -15,12 +15,12 @@
 
 #include <gtest/gtest.h>
 
-#include "conformance/ledger.h"
 #include "device/device.h"
 #include "plan/plan.h"
-#include "profile/job.h"
 #include "runtime/runtime.h"
 #include "simulate/caching_upstream.h"
+#include "support/job.h"
+#include "support/ledger.h"
 
 namespace stweaver {
 namespace {

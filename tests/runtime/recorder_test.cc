@@ -14,10 +14,10 @@
 #include <gmock/gmock.h>
 
 #include "profile/profile.h"
-#include "trace/errors.h"
-#include "trace/files.h"
-#include "trace/sources.h"
-#include "trace/traces.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/sources.h"
+#include "support/traces.h"
 
 namespace stweaver {
 namespace {

@@ -14,10 +14,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/clocked_device.h"
-#include "runtime/planned_training.h"
-#include "runtime/play.h"
-#include "runtime/watched.h"
+#include "support/clocked_device.h"
+#include "support/planned_training.h"
+#include "support/play.h"
+#include "support/watched.h"
 
 namespace stweaver {
 namespace {

@@ -7,12 +7,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/clocked_device.h"
+#include "support/clocked_device.h"
 
 namespace stweaver {
 namespace {
 
 using testing::ElementsAre;
+
+/// Random numbers: of chance(n) each from 0 to n is as likely.
+class Chance {
+ public:
+  explicit Chance(unsigned seed) : random_(seed) {}
+  std::uint64_t operator()(std::uint64_t most) {
+    return std::uniform_int_distribution<std::uint64_t>(0, most)(random_);
+  }
+
+ private:
+  std::mt19937 random_;
+};
 
 TEST(StreamOrder, NumbersStreamsAsTheyAreFirstSeen) {
   ClockedDevice device;
@@ -163,10 +175,7 @@ TEST(StreamOrder, SaysNoWhenTheDeviceCannotRecordOrWait) {
 
 TEST(StreamOrder, IsNeverWrongAboutWhoComesAfterWhom) {
   for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    const auto any = [&](std::uint64_t most) {
-      return std::uniform_int_distribution<std::uint64_t>(0, most)(random);
-    };
+    Chance any(seed);
     ClockedDevice device;
     FailingDevice failing(device);
     StreamOrder order(failing);
@@ -330,10 +339,7 @@ TEST_F(OverTest, SearchesSkipOnlyWhatTheTakerMayNotUse) {
 
 TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
   for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    const auto any = [&](std::uint64_t most) {
-      return std::uniform_int_distribution<std::uint64_t>(0, most)(random);
-    };
+    Chance any(seed);
     ClockedDevice device;
     FailingDevice failing(device);
     StreamOrder order(failing, 1 + any(20));

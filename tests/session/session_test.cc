@@ -17,7 +17,7 @@
 #include "plan/plan_file.h"
 #include "runtime/runtime.h"
 #include "simulate/caching_upstream.h"
-#include "trace/files.h"
+#include "support/files.h"
 #include "trace/trace.h"
 
 namespace stweaver {

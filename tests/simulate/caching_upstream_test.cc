@@ -5,7 +5,7 @@
 
 #include "device/failing_device.h"
 #include "device/host_device.h"
-#include "trace/errors.h"
+#include "support/errors.h"
 
 namespace stweaver {
 namespace {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "profile/job.h"
+#include "support/checked.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

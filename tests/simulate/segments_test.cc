@@ -13,7 +13,7 @@
 #include "device/failing_device.h"
 #include "device/host_device.h"
 #include "simulate/caching_allocator.h"
-#include "trace/errors.h"
+#include "support/errors.h"
 
 namespace stweaver {
 namespace {

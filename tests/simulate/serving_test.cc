@@ -8,8 +8,8 @@
 
 #include "device/device.h"
 #include "plan/synthesize.h"
-#include "profile/job.h"
 #include "simulate/caching_allocator.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "device/host_device.h"
-#include "profile/job.h"
 #include "simulate/caching_allocator.h"
 #include "simulate/replay.h"
+#include "support/job.h"
 
 namespace stweaver {
 namespace {

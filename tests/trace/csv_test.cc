@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "errors.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/sources.h"
 
 namespace stweaver {
 namespace {

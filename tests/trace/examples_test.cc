@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "archive/archive.h"
-#include "errors.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/sources.h"
+#include "support/traces.h"
 #include "trace/trace.h"
-#include "traces.h"
 
 namespace stweaver {
 namespace {
@@ -81,20 +81,6 @@ TEST_P(RealJob, SurvivesOurTraceFileAtATenthOfTheSize) {
 
 INSTANTIATE_TEST_SUITE_P(Examples, RealJob, testing::ValuesIn(jobs()),
                          [](const auto& job) { return job.param; });
-
-TEST(Examples, HaveReadablePlanningInstances) {
-  std::size_t count = 0;
-  for (const fs::directory_entry& file : fs::recursive_directory_iterator(kExamples / "planning")) {
-    if (file.path().extension() != ".csv") continue;
-    const std::vector<CsvRow> rows = read_csv(open_archive(file.path()), file.path().string());
-    EXPECT_GT(rows.size(), 100) << file.path();
-    std::ostringstream out;
-    write_csv(rows, out);
-    EXPECT_EQ(read_csv(source_of(out.str()), "copy"), rows);
-    ++count;
-  }
-  EXPECT_EQ(count, 13);
-}
 
 }  // namespace
 }  // namespace stweaver

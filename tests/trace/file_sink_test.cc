@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "errors.h"
-#include "files.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/sources.h"
 
 namespace stweaver {
 namespace {

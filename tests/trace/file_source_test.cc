@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/base.h"
-#include "trace/files.h"
+#include "support/files.h"
 
 namespace stweaver {
 namespace {

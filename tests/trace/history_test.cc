@@ -1,7 +1,7 @@
 #include "trace/history.h"
 
-#include "errors.h"
-#include "traces.h"
+#include "support/errors.h"
+#include "support/traces.h"
 
 namespace stweaver {
 namespace {

@@ -1,6 +1,6 @@
 #include "trace/model.h"
 
-#include "errors.h"
+#include "support/errors.h"
 
 namespace stweaver {
 namespace {

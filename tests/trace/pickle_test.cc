@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "errors.h"
-#include "pickles.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/pickles.h"
+#include "support/sources.h"
 
 namespace stweaver {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <random>
 
-#include "errors.h"
-#include "pickles.h"
-#include "sources.h"
-#include "traces.h"
+#include "support/errors.h"
+#include "support/pickles.h"
+#include "support/sources.h"
+#include "support/traces.h"
 
 namespace stweaver {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <random>
 
-#include "errors.h"
-#include "sources.h"
+#include "support/errors.h"
+#include "support/sources.h"
+#include "support/traces.h"
 #include "trace/read.h"
 #include "trace/snapshot.h"
-#include "traces.h"
 
 namespace stweaver {
 namespace {

@@ -34,6 +34,52 @@ inline Instance random_items(Random& random, std::int64_t count, Bytes largest, 
   return instance;
 }
 
+/// A rectangle of `capacity` bytes and 2000 events, cut again and again until it is in `count` pieces. They
+/// fill it, so the capacity is their lower bound, and enough.
+inline Instance tiling(Random& random, std::size_t count, Bytes capacity) {
+  struct Piece {
+    Lifespan life;
+    Interval bytes;
+  };
+  const auto area = [](const Piece& piece) {
+    return static_cast<double>(piece.life.upper - piece.life.lower) *
+           static_cast<double>(piece.bytes.upper - piece.bytes.lower);
+  };
+  const auto cut = [&](std::int64_t lower, std::int64_t upper) {
+    const std::int64_t margin = std::max<std::int64_t>(1, (upper - lower) / 5);
+    return pick(random, lower + margin, upper - margin);
+  };
+  std::vector<Piece> pieces = {{{0, 2000}, {0, capacity}}};
+  while (pieces.size() < count) {
+    const auto any = [&] {
+      return static_cast<std::size_t>(pick(random, 0, static_cast<std::int64_t>(pieces.size()) - 1));
+    };
+    Piece& piece = pieces[std::max({any(), any(), any(), any()}, [&](std::size_t a, std::size_t b) {
+      return area(pieces[a]) < area(pieces[b]);
+    })];
+    Piece rest = piece;
+    if (pick(random, 0, 1) == 0 && piece.life.upper - piece.life.lower > 1) {
+      piece.life.upper = rest.life.lower = cut(piece.life.lower, piece.life.upper);
+    } else if (piece.bytes.upper - piece.bytes.lower > 1) {
+      piece.bytes.upper = rest.bytes.lower = cut(piece.bytes.lower, piece.bytes.upper);
+    } else {
+      continue;
+    }
+    pieces.push_back(rest);
+  }
+  std::shuffle(pieces.begin(), pieces.end(), random);
+  Instance instance;
+  for (const Piece& piece : pieces)
+    instance.items.push_back({.size = piece.bytes.upper - piece.bytes.lower, .life = piece.life});
+  return instance;
+}
+
+/// Many requests alive at once, no two of them alike: what meets their bound, if anything does, is hard to
+/// find.
+inline Instance crowd(Random& random) {
+  return random_items(random, 450, 16384, 600, 100);
+}
+
 inline Instance nested(Random& random) {
   Instance instance;
   const Time depth = pick(random, 1, 60);

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <utility>
 
 #include <gtest/gtest.h>
 
-#include "runtime/ledger.h"
 #include "runtime/runtime.h"
+#include "support/ledger.h"
 
 namespace stweaver {
 
@@ -27,7 +28,7 @@ class Watched {
   void* try_allocate(Bytes size, Stream stream = 0, Pool pool = 0) {
     void* const memory = allocator.allocate(size, stream, pool);
     if (memory != nullptr) {
-      EXPECT_TRUE(living_.add(memory, size)) << size << " bytes share some with a living block";
+      EXPECT_TRUE(living_.add({.address = std::bit_cast<Address>(memory), .size = size}));
       ++granted_;
     } else if (size > 0) {
       ++refused_;
@@ -44,7 +45,7 @@ class Watched {
   }
 
   void free(void* memory) {
-    EXPECT_TRUE(memory == nullptr || living_.remove(memory));
+    EXPECT_TRUE(memory == nullptr || living_.remove_at(std::bit_cast<Address>(memory)));
     allocator.free(memory);
     expect_balanced_books();
   }
@@ -81,7 +82,7 @@ class Watched {
   /// Nothing lives any more, and nobody holds anything.
   void expect_all_returned() const {
     const RuntimeStatistics now = allocator.statistics();
-    EXPECT_EQ(living_.count(), 0);
+    EXPECT_TRUE(living_.empty());
     EXPECT_EQ(now.planned, 0);
     EXPECT_EQ(now.reused, 0);
     EXPECT_EQ(now.unplanned, 0);
@@ -92,7 +93,7 @@ class Watched {
   RuntimeAllocator allocator;
 
  private:
-  LivingBlocks living_;
+  Ledger living_;
   std::int64_t granted_ = 0;
   std::int64_t refused_ = 0;
   Bytes peak_ = 0;

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.h"
-#include "profile/job.h"
 #include "runtime/runtime.h"
-#include "runtime/script.h"
+#include "support/checked.h"
+#include "support/job.h"
+#include "support/script.h"
 
 namespace stweaver {
 

@@ -1,6 +1,7 @@
 // A script played by a runtime allocator, request by request.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
-#include "runtime/ledger.h"
 #include "runtime/runtime.h"
-#include "runtime/script.h"
 #include "simulate/caching_upstream.h"
+#include "support/ledger.h"
+#include "support/script.h"
 
 namespace stweaver {
 
@@ -70,7 +71,8 @@ class Player {
     served_ = runtime_.statistics().served;
     if (asked.size == 0) return {Fate::kMissed, 0};
     EXPECT_NE(memory, nullptr);
-    EXPECT_TRUE(living_.add(memory, asked.size)) << "request " << id << " shares bytes with a living block";
+    EXPECT_TRUE(living_.add({.address = std::bit_cast<Address>(memory), .size = asked.size}))
+        << "request " << id;
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     if (served_.planned > before.planned) return {Fate::kPlanned, address};
     return {served_.reused > before.reused ? Fate::kReused : Fate::kMissed, address};
@@ -78,7 +80,7 @@ class Player {
 
   void free(RequestId id) {
     if (blocks_[id] == nullptr) return;
-    EXPECT_TRUE(living_.remove(blocks_[id]));
+    EXPECT_TRUE(living_.remove_at(std::bit_cast<Address>(blocks_[id])));
     runtime_.free(blocks_[id]);
     blocks_[id] = nullptr;
   }
@@ -99,7 +101,7 @@ class Player {
   CachingUpstream fallback_{AllocatorSettings()};
   RuntimeAllocator runtime_;
   std::vector<void*> blocks_;
-  LivingBlocks living_;
+  Ledger living_;
   Served served_;
 };
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <optional>
 
-#include "plan/checked.h"
 #include "plan/frame.h"
-#include "plan/instances.h"
 #include "plan/squeaky_wheel.h"
+#include "support/checked.h"
+#include "support/instances.h"
 
 namespace stweaver {
 

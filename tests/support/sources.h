@@ -32,7 +32,8 @@ inline void flip_bit(std::string& bytes, std::size_t bit) {
 
 /// The contents of a file beside the tests of this layer.
 inline std::string fixture(const std::string& name) {
-  const std::filesystem::path path = std::filesystem::path(__FILE__).parent_path() / "data" / name;
+  const std::filesystem::path path =
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "trace" / "data" / name;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("no fixture " + path.string());
   return {std::istreambuf_iterator<char>(file), {}};

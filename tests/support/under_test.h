@@ -121,9 +121,9 @@ inline Plan some_plan(Bytes arena) {
 /// The allocator that follows a plan, with PyTorch's as its fallback; without a plan, as it records.
 class PlannedUnderTest final : public UnderTest {
  public:
-  PlannedUnderTest(Device& device, Plan plan, bool unplanned)
+  PlannedUnderTest(Device& device, Plan plan, bool place_unplanned)
       : fallback_({}, device), allocator_(device, fallback_) {
-    allocator_.place_unplanned(unplanned);
+    allocator_.place_unplanned(place_unplanned);
     if (plan.slots.empty()) return;
     if (!allocator_.adopt(std::make_shared<PlanIndex>(std::move(plan)))) fail("the plan was not adopted");
   }
@@ -145,9 +145,9 @@ class PlannedUnderTest final : public UnderTest {
   std::atomic<int> requests_ = 0;
 };
 
-inline Candidate planned_on_memory(std::string name, Bytes arena, bool unplanned) {
-  const auto make = [arena, unplanned](Device& device) {
-    return std::make_unique<PlannedUnderTest>(device, some_plan(arena), unplanned);
+inline Candidate planned_on_memory(std::string name, Bytes arena, bool place_unplanned) {
+  const auto make = [arena, place_unplanned](Device& device) {
+    return std::make_unique<PlannedUnderTest>(device, some_plan(arena), place_unplanned);
   };
   return {.name = std::move(name), .make = make, .real_memory = true, .keeps = arena};
 }

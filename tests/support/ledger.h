@@ -47,12 +47,19 @@ class Ledger {
     return tenant;
   }
 
-  void remove(const Tenant& tenant) {
-    living_.erase(tenant.address);
-    bytes_ -= tenant.size;
+  void remove(const Tenant& tenant) { (void)remove_at(tenant.address); }
+
+  /// False when no block lives there.
+  [[nodiscard]] bool remove_at(Address address) {
+    const auto found = living_.find(address);
+    if (found == living_.end()) return false;
+    bytes_ -= found->second.size;
+    living_.erase(found);
+    return true;
   }
 
   [[nodiscard]] bool empty() const { return living_.empty(); }
+  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(living_.size()); }
   [[nodiscard]] Bytes bytes() const { return bytes_; }
 
  private:

@@ -1,0 +1,80 @@
+#include "runtime/planned_use.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace stweaver {
+namespace {
+
+constexpr std::size_t kArena = 200;
+
+std::int64_t pick(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+Plan some_plan(std::mt19937& random, std::size_t prologue, std::size_t step) {
+  Plan plan;
+  plan.prologue = prologue;
+  for (std::size_t i = 0; i < prologue + step; ++i) {
+    const Bytes size = pick(random, 1, 5);
+    const bool is_planned = pick(random, 0, 4) > 0;
+    plan.slots.push_back(
+        {.size = size, .offset = is_planned ? pick(random, 0, Bytes{kArena} - size) : kUnplanned});
+  }
+  return plan;
+}
+
+using Taken = std::vector<bool>;
+
+void take(Taken& taken, const Interval& range) {
+  for (Bytes at = range.lower; at < range.upper; ++at) taken[static_cast<std::size_t>(at)] = true;
+}
+
+/// Byte by byte, slot after slot; the step again and again.
+Taken by_looking_at_each(const Plan& plan, std::size_t slot, Time death) {
+  Taken taken(kArena);
+  const std::size_t step = plan.slots.size() - plan.prologue;
+  for (std::size_t born = slot + 1; static_cast<Time>(born) < death; ++born) {
+    const bool is_later = born >= plan.slots.size();
+    const Slot& next = plan.slots[is_later ? plan.prologue + (born - plan.prologue) % step : born];
+    if (next.offset != kUnplanned) take(taken, {next.offset, next.offset + next.size});
+  }
+  return taken;
+}
+
+TEST(PlannedUse, IsWhereTheSlotsInBetweenLie) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    const auto prologue = static_cast<std::size_t>(pick(random, 0, 70));
+    const auto step = static_cast<std::size_t>(pick(random, 1, 200));
+    const Plan plan = some_plan(random, prologue, step);
+    const PlannedUse use(plan);
+    for (int request = 0; request < 40; ++request) {
+      const auto slot = static_cast<std::size_t>(pick(random, 0, static_cast<Time>(prologue + step) - 1));
+      const Time death = static_cast<Time>(slot) + pick(random, 0, 2 * static_cast<Time>(step));
+      std::vector<Interval> ranges = {{3, 4}};
+      use.between(slot, death, ranges);
+      Taken taken(kArena);
+      for (const Interval& range : ranges) take(taken, range);
+      EXPECT_EQ(taken, by_looking_at_each(plan, slot, death)) << "slot " << slot << " until " << death;
+      for (std::size_t i = 1; i < ranges.size(); ++i) EXPECT_LT(ranges[i - 1].upper, ranges[i].lower);
+    }
+  }
+}
+
+TEST(PlannedUse, OfWhatLivesForeverIsTheWholeStep) {
+  std::mt19937 random(2);
+  const Plan plan = some_plan(random, 5, 100);
+  std::vector<Interval> ranges;
+  PlannedUse(plan).between(104, kForever, ranges);
+  Taken taken(kArena);
+  for (const Interval& range : ranges) take(taken, range);
+  EXPECT_EQ(taken, by_looking_at_each(plan, 104, 205));
+}
+
+}  // namespace
+}  // namespace stweaver
