@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/validators.h"
 
@@ -18,19 +19,15 @@ namespace {
 struct Options {
   std::vector<std::string> traces;
   std::string output = "report.html";
-  double timeout = 1;
-  int threads = 0;
+  SynthesizeOptions search;
   bool json = false;
 };
 
 void report(const Options& options) {
-  SynthesizeOptions how;
-  how.timeout = options.timeout;
-  how.threads = options.threads;
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {
     const Progress progress("reporting on " + path);
-    reports.push_back(report_job(open_trace(path), how));
+    reports.push_back(report_job(open_trace(path), options.search));
   }
   const std::string page = page_html(reports);
   write_file(options.output, page);
@@ -47,17 +44,11 @@ void add_report(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "report", "A page to look at: memory over time, the address space, who is alive at the peak.");
-  command->add_option("TRACE", options->traces, "PyTorch memory snapshots or trace files")
-      ->required()
-      ->check(file_name());
+  add_traces(*command, options->traces);
   command->add_option("-o,--output", options->output, "the HTML file to write; it needs no network")
       ->capture_default_str()
       ->check(file_name());
-  command->add_option("--timeout", options->timeout, "seconds to search for each plan")
-      ->capture_default_str()
-      ->check(seconds());
-  command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+  add_search(*command, options->search, "search for each plan");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver report snapshot.pickle -o report.html");
   command->callback([options, &status] {

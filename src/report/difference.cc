@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "report/answers.h"
 #include "report/table.h"
+#include "report/wording.h"
 
 namespace stweaver {
 namespace {

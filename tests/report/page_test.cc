@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "profile/job.h"
 #include "report/columns.h"
+#include "report/documents.h"
 
 namespace stweaver {
 namespace {
@@ -85,14 +85,6 @@ TEST(JsonForScript, CannotEndTheScript) {
 }
 
 // ---- pages ----
-
-Trace trained(int steps) {
-  Training training({});
-  for (int i = 0; i < steps; ++i) training.step();
-  Trace trace = training.job.trace();
-  trace.name = "folder/my job.pickle";
-  return trace;
-}
 
 JobReport reported(Trace trace) {
   return report_job(std::move(trace), {.threads = 1, .timeout = 0.1});
