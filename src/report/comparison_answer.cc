@@ -114,15 +114,24 @@ Json compare_json(const std::vector<Comparison>& comparisons) {
   return all;
 }
 
-std::string report_text(const std::string& file, std::size_t bytes,
-                        const std::vector<Comparison>& comparisons) {
-  return saving_sentence(comparisons) + fmt::format("{}: {} in {:.1f} MiB; open it in a browser\n",
-                                                    printable(file), counted(comparisons.size(), "job"),
-                                                    static_cast<double>(bytes) / kMiB);
+std::string report_text(const Written& written, const std::vector<Comparison>& comparisons) {
+  std::string text =
+      saving_sentence(comparisons) + fmt::format("{}: {} in {:.1f} MiB; open it in a browser\n",
+                                                 printable(written.page), counted(comparisons.size(), "job"),
+                                                 static_cast<double>(written.bytes) / kMiB);
+  for (const std::string& file : written.snapshots)
+    text += printable(file) + ": a snapshot; drop it into PyTorch's memory_viz\n";
+  for (const std::string& file : written.perfetto)
+    text += printable(file) + ": a trace; open it in ui.perfetto.dev\n";
+  return text;
 }
 
-Json report_json(const std::string& file, std::size_t bytes, const std::vector<Comparison>& comparisons) {
-  return {{"file", file}, {"bytes", bytes}, {"jobs", compare_json(comparisons)}};
+Json report_json(const Written& written, const std::vector<Comparison>& comparisons) {
+  return {{"file", written.page},
+          {"bytes", written.bytes},
+          {"snapshots", written.snapshots},
+          {"perfetto", written.perfetto},
+          {"jobs", compare_json(comparisons)}};
 }
 
 }  // namespace stweaver

@@ -14,10 +14,14 @@ namespace stweaver {
 std::string compare_text(const std::vector<Comparison>& comparisons);
 nlohmann::ordered_json compare_json(const std::vector<Comparison>& comparisons);
 
-/// `report`: what was written where.
-std::string report_text(const std::string& file, std::size_t bytes,
-                        const std::vector<Comparison>& comparisons);
-nlohmann::ordered_json report_json(const std::string& file, std::size_t bytes,
-                                   const std::vector<Comparison>& comparisons);
+/// The files that `report` wrote.
+struct Written {
+  std::string page;
+  std::size_t bytes = 0;               ///< of the page
+  std::vector<std::string> snapshots;  ///< for PyTorch's memory_viz
+  std::vector<std::string> perfetto;   ///< traces for ui.perfetto.dev
+};
+std::string report_text(const Written& written, const std::vector<Comparison>& comparisons);
+nlohmann::ordered_json report_json(const Written& written, const std::vector<Comparison>& comparisons);
 
 }  // namespace stweaver

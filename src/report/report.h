@@ -9,5 +9,6 @@
 #include "report/page.h"               // IWYU pragma: export
 #include "report/plan_answer.h"        // IWYU pragma: export
 #include "report/serving_answer.h"     // IWYU pragma: export
+#include "report/snapshot_export.h"    // IWYU pragma: export
 #include "report/table.h"              // IWYU pragma: export
 #include "report/wording.h"            // IWYU pragma: export
