@@ -24,6 +24,7 @@ struct Options {
   std::vector<std::string> traces;
   std::string output = "report.html";
   std::string snapshots;
+  std::string perfetto;
   SynthesizeOptions search;
   bool json = false;
 };
@@ -52,7 +53,7 @@ void report(const Options& options) {
     require_own_names(options.traces);
     make_folder(options.snapshots);
   }
-  Written written{.page = options.output, .snapshots = {}, .perfetto = {}};
+  Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {
     const Progress progress("reporting on " + path);
@@ -62,6 +63,10 @@ void report(const Options& options) {
   const std::string page = page_html(reports);
   write_file(options.output, page);
   written.bytes = page.size();
+  if (!options.perfetto.empty()) {
+    const std::string trace = perfetto_trace(reports);
+    write_file(options.perfetto, options.perfetto.ends_with(".gz") ? gzipped(trace) : trace);
+  }
   std::vector<Comparison> comparisons;
   comparisons.reserve(reports.size());
   for (JobReport& job : reports) comparisons.push_back(std::move(job.comparison));
@@ -83,6 +88,10 @@ void add_report(CLI::App& app, int& status) {
           "--memory-viz", options->snapshots,
           "a folder for snapshots that PyTorch's memory_viz opens: the job by its default allocator, "
           "by expandable segments and planned")
+      ->check(file_name());
+  command
+      ->add_option("--perfetto", options->perfetto,
+                   "a file for a trace that ui.perfetto.dev opens; with .gz at its end, compressed")
       ->check(file_name());
   add_search(*command, options->search, "search for each plan");
   command->add_flag("--json", options->json, "print one JSON document");

@@ -121,8 +121,8 @@ std::string report_text(const Written& written, const std::vector<Comparison>& c
                                                  static_cast<double>(written.bytes) / kMiB);
   for (const std::string& file : written.snapshots)
     text += printable(file) + ": a snapshot; drop it into PyTorch's memory_viz\n";
-  for (const std::string& file : written.perfetto)
-    text += printable(file) + ": a trace; open it in ui.perfetto.dev\n";
+  if (!written.perfetto.empty())
+    text += printable(written.perfetto) + ": a trace; open it in ui.perfetto.dev\n";
   return text;
 }
 
@@ -130,7 +130,7 @@ Json report_json(const Written& written, const std::vector<Comparison>& comparis
   return {{"file", written.page},
           {"bytes", written.bytes},
           {"snapshots", written.snapshots},
-          {"perfetto", written.perfetto},
+          {"perfetto", written.perfetto.empty() ? Json() : Json(written.perfetto)},
           {"jobs", compare_json(comparisons)}};
 }
 

@@ -19,7 +19,7 @@ struct Written {
   std::string page;
   std::size_t bytes = 0;               ///< of the page
   std::vector<std::string> snapshots;  ///< for PyTorch's memory_viz
-  std::vector<std::string> perfetto;   ///< traces for ui.perfetto.dev
+  std::string perfetto = {};           ///< a trace for ui.perfetto.dev, if there is one
 };
 std::string report_text(const Written& written, const std::vector<Comparison>& comparisons);
 nlohmann::ordered_json report_json(const Written& written, const std::vector<Comparison>& comparisons);

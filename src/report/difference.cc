@@ -32,10 +32,6 @@ bool knows_lines(const Trace& trace) {
   return trace.sites.size() > 1;
 }
 
-std::string size_text(Bytes size) {
-  return size % kMiB == 0 ? text(size / kMiB, " MiB") : text(size, " bytes");
-}
-
 std::string what_of(const Trace& trace, const AliveGroup& group, bool by_line) {
   if (by_line && group.site != 0) return trace.sites[group.site];
   return "requests of " + size_text(group.largest);

@@ -7,6 +7,7 @@
 #include "report/inspection.h"         // IWYU pragma: export
 #include "report/job_report.h"         // IWYU pragma: export
 #include "report/page.h"               // IWYU pragma: export
+#include "report/perfetto.h"           // IWYU pragma: export
 #include "report/plan_answer.h"        // IWYU pragma: export
 #include "report/serving_answer.h"     // IWYU pragma: export
 #include "report/snapshot_export.h"    // IWYU pragma: export

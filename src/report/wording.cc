@@ -26,6 +26,10 @@ std::string gib_text(Bytes bytes) {
   return fmt::format("{:.2f}", to_gib(bytes));
 }
 
+std::string size_text(Bytes size) {
+  return size % kMiB == 0 ? text(size / kMiB, " MiB") : text(size, " bytes");
+}
+
 std::string percent_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }

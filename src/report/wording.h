@@ -15,6 +15,9 @@ std::string job_name(const std::string& path);
 /// Bytes in GiB, with two digits and without the unit.
 std::string gib_text(Bytes bytes);
 
+/// "3 MiB", or "300 bytes" of what is no whole number of MiB.
+std::string size_text(Bytes size);
+
 /// A share of 1 in percent, with one digit.
 std::string percent_text(double share);
 
