@@ -1,21 +1,14 @@
 #include "report/page.h"
 
+#include <utility>
+
 #include "report/page_files.h"
 #include "report/page_job.h"
+#include "report/page_template.h"
 #include "report/wording.h"
 
 namespace stweaver {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// The template with `value` in the place of the first `{{name}}`.
-void fill_in(std::string& page, std::string_view name, std::string_view value) {
-  const std::string place = "{{" + std::string(name) + "}}";
-  const std::size_t at = page.find(place);
-  if (at == std::string::npos) fail("the page has no place for ", name);
-  page.replace(at, place.size(), value);
-}
 
 std::string title_of(const std::vector<JobReport>& reports) {
   std::string title = "Memory report: " + job_name(reports.front().trace.name);
@@ -25,62 +18,14 @@ std::string title_of(const std::vector<JobReport>& reports) {
 
 }  // namespace
 
-std::string html_escaped(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += letter;
-    }
-  }
-  return escaped;
-}
-
-std::string json_for_script(const Json& document) {
-  const std::string json = document.dump(-1, ' ', true, Json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(json.size());
-  for (const char letter : json) {
-    if (letter == '<') {
-      safe += "\\u003c";  // in JSON it stands inside of strings only
-    } else {
-      safe += letter;
-    }
-  }
-  return safe;
-}
-
 std::string page_html(const std::vector<JobReport>& reports, std::size_t most_blocks) {
-  Json jobs = Json::array();
-  std::string data;
+  PageParts page = {.title = title_of(reports), .facts = {}, .data = {}, .script = kReportScript};
   for (const JobReport& report : reports) {
-    const PageJob job = page_job(report, most_blocks / reports.size());
-    data += text(R"(<script type="text/plain" id="data-)", jobs.size(), R"(">)", job.data, "</script>\n");
-    jobs.push_back(job.facts);
+    PageJob job = page_job(report, most_blocks / reports.size());
+    page.facts.push_back(std::move(job.facts));
+    page.data.push_back(std::move(job.data));
   }
-  // What comes from traces is filled in from the last place to the first: it may look like a place itself.
-  std::string page(kPageHtml);
-  fill_in(page, "style", kPageStyle);
-  fill_in(page, "script", kPageScript);
-  fill_in(page, "data", data);
-  fill_in(page, "facts", json_for_script(jobs));
-  fill_in(page, "title", html_escaped(title_of(reports)));
-  return page;
+  return assemble_page(page);
 }
 
 }  // namespace stweaver

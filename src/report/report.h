@@ -3,6 +3,7 @@
 
 #include "report/advice.h"             // IWYU pragma: export
 #include "report/comparison_answer.h"  // IWYU pragma: export
+#include "report/diff_page.h"          // IWYU pragma: export
 #include "report/difference.h"         // IWYU pragma: export
 #include "report/inspection.h"         // IWYU pragma: export
 #include "report/job_report.h"         // IWYU pragma: export

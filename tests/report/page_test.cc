@@ -8,6 +8,7 @@
 
 #include "report/columns.h"
 #include "report/documents.h"
+#include "report/page_template.h"
 
 namespace stweaver {
 namespace {
