@@ -4,7 +4,7 @@ import {CLASS_NAMES} from './colors.js';
 import {drawCurves, highestOf} from './curves.js';
 import {unpack} from './data.js';
 import {count, counted, element, gib} from './format.js';
-import {choice, Explanation, KEYS, redrawOn, section, svg, table, zoomButtons} from './parts.js';
+import {choice, Explanation, redrawOn, section, svg, table, TIME_KEYS, zoomButtons} from './parts.js';
 import {View} from './view.js';
 
 const RUNS = ['before', 'now'];
@@ -15,6 +15,7 @@ function growth(bytes) {
 }
 
 function signed(bytes) {
+  if (bytes === 0) return '0';
   return (bytes < 0 ? '\u2212' : '+') + gib(Math.abs(bytes), 3);
 }
 
@@ -109,7 +110,7 @@ async function main() {
     section('memory', 'Memory over the step of the peak',
       element('div', {class: 'pair'}, ...figures.map(([figure]) => figure)),
       element('p', {class: 'note'}, 'What the run asked for and had not given back; both on one scale. Time is counted ' +
-        `in events: allocations and frees. ${KEYS}`)),
+        `in events: allocations and frees. ${TIME_KEYS}`)),
     changesSection(facts));
   for (const view of views) view.changeNow();
   redrawOn((now) => views.forEach((view) => (now ? view.changeNow() : view.change())));

@@ -5,7 +5,7 @@ import {curvesOf, drawCurves, highestOf} from './curves.js';
 import {unpack} from './data.js';
 import {count, counted, element, gib, percent} from './format.js';
 import {AddressMap, COLORINGS} from './map.js';
-import {choice, Explanation, KEYS, redrawOn, section, zoomButtons} from './parts.js';
+import {choice, Explanation, MAP_KEYS, redrawOn, section, TIME_KEYS, zoomButtons} from './parts.js';
 import {jobsTable, peakTable, segmentsPicture, stepsPicture, stepsTables, strandedTables, verdict} from './tables.js';
 import {View} from './view.js';
 
@@ -28,7 +28,7 @@ function memorySection(job, columns, view, explanation) {
   drawCurves(canvas, curves, {steps: job.steps, highest: highestOf(curves)}, view,
     (lines, event) => explanation.show(lines, event));
   return section('memory', 'Memory over time', curveSwitches(curves, view), canvas,
-    element('p', {class: 'note'}, `Time is counted in events: allocations and frees. ${KEYS}`));
+    element('p', {class: 'note'}, `Time is counted in events: allocations and frees. ${TIME_KEYS}`));
 }
 
 function leftOutNote(job) {
@@ -66,7 +66,7 @@ function mapSection(job, columns, view, explanation) {
     legend, canvas,
     element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out; memory may move ` +
       'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one ' +
-      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
+      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${MAP_KEYS}`));
 }
 
 function stepsSection(job) {

@@ -2,8 +2,9 @@
 
 import {element, percent} from './format.js';
 
-export const KEYS = 'Wheel or + and - zoom (with Shift: time only, with Alt: addresses only), dragging or arrow keys move, ' +
-  'double click or 0 shows all.';
+export const TIME_KEYS = 'Wheel or + and - zoom, dragging or arrow keys move, double click or 0 shows all.';
+export const MAP_KEYS = 'Wheel or + and - zoom (with Shift: time only, with Alt: addresses only), dragging or arrow ' +
+  'keys move, double click or 0 shows all.';
 
 export function section(id, title, ...children) {
   return element('section', {'aria-labelledby': id}, element('h2', {id}, title), ...children);
