@@ -109,8 +109,8 @@ async function main() {
     summary(facts),
     section('memory', 'Memory over the step of the peak',
       element('div', {class: 'pair'}, ...figures.map(([figure]) => figure)),
-      element('p', {class: 'note'}, 'What the run asked for and had not given back; both on one scale. Time is counted ' +
-        `in events: allocations and frees. ${TIME_KEYS}`)),
+      element('p', {class: 'note'}, 'What the run asked for and had not given back; both on one scale. Time is ' +
+        `counted in events: allocations and frees. ${TIME_KEYS}`)),
     changesSection(facts));
   for (const view of views) view.changeNow();
   redrawOn((now) => views.forEach((view) => (now ? view.changeNow() : view.change())));
