@@ -1,6 +1,5 @@
 """A real Chromium, headless, for tests and benches that open pages."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +20,8 @@ def chromium_path() -> Path:
 @contextmanager
 def chromium(program: Path | None = None) -> Iterator[Browser]:
     """Start a browser (by default Debian's), and end it."""
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has none
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program or chromium_path(), args=options)
+        browser = playwright.chromium.launch(executable_path=program or chromium_path())
         try:
             yield browser
         finally:

@@ -1,28 +1,10 @@
 """What changed between two runs, as `diff` tells it."""
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
-from conftest import TRACES, Answer, Run
-
-
-def write_run(path: Path, sizes: dict[str, int]) -> Path:
-    """Write a snapshot in which each function holds that many bytes."""
-    events = [
-        {
-            "action": "alloc",
-            "addr": (1 + index) << 30,
-            "size": size,
-            "stream": 0,
-            "time_us": index,
-            "frames": [{"name": function, "filename": "/job/train.py", "line": 1 + index}],
-        }
-        for index, (function, size) in enumerate(sizes.items())
-    ]
-    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
-    return path
+from conftest import TRACES, Answer, Run, write_run
 
 
 def test_a_change_is_told_by_its_line_of_code(answer: Answer, stweaver: Run, tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TRACES, Answer, Run
-from diff_test import write_run
+from conftest import TRACES, Answer, Run, write_run
 from torch.cuda import _memory_viz
 
 KINDS = ["default", "expandable", "planned"]

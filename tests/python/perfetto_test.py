@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TRACES, Answer
-from diff_test import write_run
+from conftest import TRACES, Answer, write_run
 
 Event = dict[str, Any]
 REQUIRED = {
