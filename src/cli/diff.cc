@@ -17,15 +17,24 @@ constexpr int kTop = 20;  // a screen of text
 struct Options {
   std::string a;
   std::string b;
+  std::string output;
   int top = kTop;
   bool json = false;
 };
 
 void diff(const Options& options) {
   const Progress progress("comparing " + options.a + " with " + options.b);
-  const Difference difference = difference_of(open_trace(options.a), open_trace(options.b));
-  print_answer(options.json, diff_text(difference, static_cast<std::size_t>(options.top)),
-               diff_json(difference));
+  const Trace a = open_trace(options.a);
+  const Trace b = open_trace(options.b);
+  const Difference difference = difference_of(a, b);
+  std::string text = diff_text(difference, static_cast<std::size_t>(options.top));
+  nlohmann::ordered_json document = diff_json(difference);
+  if (!options.output.empty()) {
+    write_file(options.output, diff_page_html(a, b, difference));
+    text += printable(options.output) + ": open it in a browser\n";
+    document["file"] = options.output;
+  }
+  print_answer(options.json, text, document);
 }
 
 }  // namespace
@@ -38,11 +47,13 @@ void add_diff(CLI::App& app, int& status) {
       ->required()
       ->check(file_name());
   command->add_option("B", options->b, "the run now")->required()->check(file_name());
+  command->add_option("-o,--output", options->output, "an HTML file to write besides; it needs no network")
+      ->check(file_name());
   command->add_option("--top", options->top, "how many changes the text shows")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
   command->add_flag("--json", options->json, "print one JSON document, with all changes");
-  command->footer("Example: stweaver diff yesterday.pickle today.pickle");
+  command->footer("Example: stweaver diff yesterday.pickle today.pickle -o diff.html");
   command->callback([options, &status] {
     diff(*options);
     status = kDone;

@@ -72,6 +72,12 @@ void write_file(const std::string& path, const std::string& content) {
   fail(path, ": cannot be written (", reason, ")");
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail(path, ": no folder can be made there (", error.message(), ")");
+}
+
 void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document) {
   const std::string answer =
       json ? document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : text;

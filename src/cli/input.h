@@ -25,6 +25,9 @@ std::string read_text(const std::string& path);
 /// a pipe, a link) is written to in place.
 void write_file(const std::string& path, const std::string& content);
 
+/// Makes a folder and those above it, unless it is there. Error when that cannot be.
+void make_folder(const std::string& path);
+
 /// Prints an answer on standard output: the document if `json` is set, else the text. Error when it cannot be
 /// written.
 void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document);

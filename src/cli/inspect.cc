@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/validators.h"
 #include "report/report.h"
 
 namespace stweaver {
@@ -33,11 +33,7 @@ void add_inspect(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("inspect", "What a job asks for: steps, classes, sizes, streams, peak.");
-  command
-      ->add_option("TRACE", options->trace,
-                   "PyTorch memory snapshot (.pickle, also .gz .xz .zst) or trace file")
-      ->required()
-      ->check(file_name());
+  add_trace(*command, options->trace);
   command->add_option("--device", options->device, "device to look at (default: the busiest in the file)");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver inspect snapshot.pickle");

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/validators.h"
 #include "plan/search.h"
@@ -29,8 +30,7 @@ struct Options {
   std::optional<int> device;
   std::optional<Bytes> align;
   std::optional<Bytes> capacity;
-  double timeout = 1;
-  int threads = 0;
+  SynthesizeOptions search;
   std::optional<double> max_scale;
   bool step_only = false;
   bool json = false;
@@ -71,10 +71,8 @@ PlanAnswer plan_trace(const Options& options, Watch& watch) {
   const Trace trace = open_trace(options.input, options.device);
   Profile profile = profile_of(trace);
   if (options.max_scale) extend_to_scale(profile.pattern, trace, *options.max_scale);
-  SynthesizeOptions how;
+  SynthesizeOptions how = options.search;
   how.alignment = options.align.value_or(kAlignment);
-  how.threads = options.threads;
-  how.timeout = options.timeout;
   how.step_only = options.step_only;
   how.anytime = true;
   how.stop = watch.take_interrupts();
@@ -113,8 +111,8 @@ PlanAnswer plan_csv(const Options& options, Watch& watch) {
     lives.push_back(row.life);
     sizes.push_back(size);
   }
-  const SearchResult result = search(instance, {.threads = options.threads,
-                                                .timeout = options.timeout,
+  const SearchResult result = search(instance, {.threads = options.search.threads,
+                                                .timeout = options.search.timeout,
                                                 .anytime = true,
                                                 .capacity = options.capacity.value_or(0),
                                                 .stop = watch.take_interrupts(),
@@ -166,11 +164,7 @@ void add_plan(CLI::App& app, int& status) {
       ->check(bytes(1, kGiB));
   command->add_option("--capacity", options->capacity, "exit with 1 if the plan needs more than this")
       ->check(bytes(0));
-  command->add_option("--timeout", options->timeout, "seconds to search for a better plan than the first")
-      ->capture_default_str()
-      ->check(seconds());
-  command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+  add_search(*command, options->search, "search for a better plan than the first");
   command
       ->add_option(
           "--max-scale", options->max_scale,

@@ -12,11 +12,13 @@
 #include "archive/archive.h"
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/validators.h"
 #include "device/device.h"
 #include "plan/plan.h"
 #include "report/report.h"
+#include "simulate/simulate.h"
 
 namespace stweaver {
 namespace {
@@ -27,8 +29,7 @@ struct Options {
   std::string device = "host";
   std::string allocator = "stweaver";
   Bytes capacity = kAmpleCapacity;
-  double timeout = 1;
-  int threads = 0;
+  SynthesizeOptions search;
   bool online = false;
   bool json = false;
 };
@@ -104,10 +105,7 @@ Plan open_plan(const std::string& path, const Trace& trace) {
 
 Synthesis make_plan(const Options& options, const Trace& trace, const Profile& profile) {
   if (!options.plan.empty()) return {.plan = open_plan(options.plan, trace)};
-  SynthesizeOptions how;
-  how.timeout = options.timeout;
-  how.threads = options.threads;
-  return synthesize(trace, profile, how);
+  return synthesize(trace, profile, options.search);
 }
 
 int replay_trace(const Options& options) {
@@ -158,9 +156,7 @@ void add_replay(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "replay", "Serves a job through a real allocator on real memory and watches that no block shares any.");
-  command->add_option("TRACE", options->trace, "PyTorch memory snapshot or trace file")
-      ->required()
-      ->check(file_name());
+  add_trace(*command, options->trace);
   command->add_option("--plan", options->plan, "follow this plan (default: plan the whole trace first)")
       ->check(file_name());
   command
@@ -178,11 +174,7 @@ void add_replay(CLI::App& app, int& status) {
       "the next step on");
   command->add_option("--capacity", options->capacity, "bytes that the host has (default: more than any GPU)")
       ->check(bytes(1, kAmpleCapacity));
-  command->add_option("--timeout", options->timeout, "seconds to search for a plan")
-      ->capture_default_str()
-      ->check(seconds());
-  command->add_option("--threads", options->threads, "threads to search with (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+  add_search(*command, options->search, "search for a plan");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver replay snapshot.pickle --plan job.plan");
   command->callback([options, &status] { status = replay_trace(*options); });

@@ -5,15 +5,12 @@
 #include <fmt/format.h>
 
 #include "report/table.h"
+#include "report/wording.h"
 
 namespace stweaver {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string percent(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
 
 std::vector<double> totals_of(std::span<const StepTime> times) {
   std::vector<double> totals;
@@ -40,13 +37,13 @@ std::string layout_of(const Configuration& how) {
 
 std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy) {
   std::string out = fmt::format("{} rows: mean absolute error {}, median {}\n", accuracy.rows,
-                                percent(accuracy.mean), percent(accuracy.median));
+                                percent_text(accuracy.mean), percent_text(accuracy.median));
   if (accuracy.models > 0)
     out += fmt::format("rank correlation over the configurations of a model: {:.3f} (mean over {})\n",
                        accuracy.rank_correlation, accuracy.models);
   if (accuracy.choices > 0)
     out += fmt::format("time lost by running the predicted best: {}, {} at worst (of {} choices)\n",
-                       percent(accuracy.loss), percent(accuracy.worst_loss), accuracy.choices);
+                       percent_text(accuracy.loss), percent_text(accuracy.worst_loss), accuracy.choices);
   for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
   return out;
 }

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "report/answers.h"
 #include "report/table.h"
+#include "report/wording.h"
 
 namespace stweaver {
 namespace {
@@ -30,10 +30,6 @@ PeakMoment peak_of(const Trace& trace) {
 
 bool knows_lines(const Trace& trace) {
   return trace.sites.size() > 1;
-}
-
-std::string size_text(Bytes size) {
-  return size % kMiB == 0 ? text(size / kMiB, " MiB") : text(size, " bytes");
 }
 
 std::string what_of(const Trace& trace, const AliveGroup& group, bool by_line) {

@@ -24,24 +24,16 @@ StepReport step_report(const JobReport& report, const Lifespan& span, const std:
   return step;
 }
 
-/// PyTorch's default as simulated: what it would reserve where the trace tells what was reserved.
-ReplayResult simulate_native(const Comparison& comparison, const Trace& trace) {
-  if (!comparison.native.measured) return comparison.native.replay;
-  CachingAllocator allocator{AllocatorSettings()};
-  return replay(trace, allocator);
-}
-
 void serve_by_all(const SynthesizeOptions& options, JobReport& report) {
   const Trace& trace = report.trace;
   report.comparison = compare(trace, options);
   const Comparison& served = report.comparison;
-  const ReplayResult native = simulate_native(served, trace);
+  report.native = served.native.measured ? simulate(trace, {}) : served.native.replay;
   report.reserved = {served.native.replay.reserves, served.expandable.replay.reserves,
                      served.stweaver.replay.reserves};
-  report.maps = {map_addresses(trace, native.addresses),
-                 map_addresses(trace, served.expandable.replay.addresses),
-                 map_addresses(trace, served.stweaver.replay.addresses)};
-  report.stranded = stranded_moment(trace, native.reserves);
+  for (std::size_t i = 0; i < kContenders; ++i)
+    report.maps.at(i) = map_addresses(trace, served_by(report, static_cast<Contender>(i)).addresses);
+  report.stranded = stranded_moment(trace, report.native.reserves);
 }
 
 }  // namespace
@@ -67,6 +59,12 @@ JobReport report_job(Trace trace, const SynthesizeOptions& options) {
   const std::vector<RequestId> births = births_before(report.trace);
   for (const Lifespan& span : profile.steps.spans) report.steps.push_back(step_report(report, span, births));
   return report;
+}
+
+const ReplayResult& served_by(const JobReport& report, Contender contender) {
+  if (contender == Contender::kNative) return report.native;
+  const Comparison& served = report.comparison;
+  return contender == Contender::kExpandable ? served.expandable.replay : served.stweaver.replay;
 }
 
 double room_to_grow(const JobReport& report, Bytes theirs) {

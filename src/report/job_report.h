@@ -33,6 +33,7 @@ struct JobReport {
   Profile profile;
   Summary summary;
   Comparison comparison;
+  ReplayResult native;                       ///< PyTorch's default, simulated even where it was measured
   Curve requested;                           ///< exact
   std::array<Curve, kContenders> reserved;   ///< exact
   std::array<AddressMap, kContenders> maps;  ///< of PyTorch's allocators as simulated
@@ -44,6 +45,9 @@ struct JobReport {
 /// Works everything out, serving the job by each allocator as compare() does. Errors as of compare(), and for
 /// a trace of 2^32 events or more.
 JobReport report_job(Trace trace, const SynthesizeOptions& options);
+
+/// What the allocator did with the trace; of PyTorch's allocators the simulation.
+const ReplayResult& served_by(const JobReport& report, Contender contender);
 
 /// By which factor memory that grows with the batch or the sequence (all but persistent requests) could grow
 /// until STWeaver reserves as much as `theirs` does now; 1 when it reserves no less, or when nothing grows.

@@ -3,10 +3,7 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "report/job_report.h"
 
@@ -15,12 +12,6 @@ namespace stweaver {
 /// What a page draws of address spaces at most, all jobs together: 300 thousand blocks stay fluid on a laptop
 /// and below 8 MB.
 inline constexpr std::size_t kMostBlocks = 300'000;
-
-/// The text as HTML shows it, wherever it stands.
-std::string html_escaped(std::string_view text);
-
-/// JSON that may stand inside of a script element: no text in it can end that.
-std::string json_for_script(const nlohmann::ordered_json& document);
 
 /// The page of these jobs, at least one. Of each, `most_blocks` / jobs requests are drawn, those that occupy
 /// the most bytes times events; the page says how many are left out. Texts from traces are shown as they are

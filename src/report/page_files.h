@@ -5,8 +5,9 @@
 
 namespace stweaver {
 
-extern const std::string_view kPageHtml;    ///< with places to fill in: {{title}}, {{style}}, {{facts}}...
-extern const std::string_view kPageStyle;   ///< CSS
-extern const std::string_view kPageScript;  ///< all modules as one
+extern const std::string_view kPageHtml;      ///< with places to fill in: {{title}}, {{style}}, {{facts}}...
+extern const std::string_view kPageStyle;     ///< CSS
+extern const std::string_view kReportScript;  ///< all modules of the page of `report` as one
+extern const std::string_view kDiffScript;    ///< of `diff`
 
 }  // namespace stweaver

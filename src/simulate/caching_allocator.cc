@@ -54,7 +54,7 @@ std::optional<Address> CachingAllocator::allocate(Bytes size, Stream stream, Poo
   Block* block = nullptr;
   if (size < kAbsurdSize) {
     const Bytes rounded = round_size(settings_, size);
-    PoolPair& pools = pools_[pool];
+    PoolPair& pools = pools_of(pool);
     const Wish wish{rounded, stream, rounded <= kSmallSize ? pools.small : pools.large};
     block = find_free(wish);
     if (block == nullptr) block = grow(wish);
@@ -153,7 +153,9 @@ CachingAllocator::Block* CachingAllocator::new_segment(const Wish& wish, Bytes s
   if (!address) return nullptr;
   note_reserved();
   ++statistics_.segments;
-  return make_block({.address = *address, .size = size, .stream = wish.stream, .pool = &wish.pool});
+  Block* block = make_block({.address = *address, .size = size, .stream = wish.stream, .pool = &wish.pool});
+  log(SegmentAction::kAlloc, *block);
+  return block;
 }
 
 /// (`should_split`)
@@ -252,6 +254,7 @@ CachingAllocator::Block* CachingAllocator::map(Block* block, Bytes size) {
     unmapped.insert(rest);
   }
   block->mapped = true;
+  log(SegmentAction::kMap, *block);
   merge(block, block->previous);
   merge(block, block->next);
   put_into_pool(block);
@@ -273,6 +276,7 @@ void CachingAllocator::unmap(Block* block) {
   }
   source_->unmap(block->address, block->size);
   note_reserved();
+  log(SegmentAction::kUnmap, *block);
   block->mapped = false;
   merge(block, block->previous);
   merge(block, block->next);
@@ -296,7 +300,7 @@ bool CachingAllocator::collects_garbage() const {
 void CachingAllocator::collect_garbage() {
   const auto threshold =
       static_cast<Bytes>(settings_.garbage_collection_threshold * static_cast<double>(allowed_));
-  BlockPool& pool = pools_[0].large;
+  BlockPool& pool = pools_of(0).large;
   const auto age = [&](const Block* block) { return pool.searches - block->freed_at; };
   const auto freeable = [](const Block* block) {
     return block->previous == nullptr && block->next == nullptr;
@@ -344,7 +348,7 @@ void CachingAllocator::empty_cache() {
 }
 
 void CachingAllocator::release_pool(Pool pool) {
-  pools_[pool].released = true;
+  pools_of(pool).released = true;
 }
 
 void CachingAllocator::release_cached_blocks() {
@@ -371,6 +375,7 @@ void CachingAllocator::release_free_blocks(BlockPool& pool) {
 void CachingAllocator::release_segment(Block* block) {
   if (!source_->free(block->address, block->size)) return;
   note_reserved();
+  log(SegmentAction::kFree, *block);
   block->pool->free.erase(block);
   --statistics_.segments;
   drop_block(block);
@@ -379,22 +384,21 @@ void CachingAllocator::release_segment(Block* block) {
 // ---- looking at it ----
 
 std::vector<CachedSegment> CachingAllocator::segments() const {
-  std::unordered_map<const BlockPool*, Pool> names;
-  for (const auto& [id, pools] : pools_) names[&pools.small] = names[&pools.large] = id;
   std::vector<CachedSegment> segments;
   for (const Block& block : blocks_) {
     const bool begins_a_row = block.pool != nullptr && block.previous == nullptr;
-    if (begins_a_row) add_row(&block, names.at(block.pool), segments);
+    if (begins_a_row) add_row(&block, segments);
   }
   std::ranges::sort(segments, {}, &CachedSegment::address);
   return segments;
 }
 
 /// Adds the mapped stretches of the row that begins with `block`.
-void CachingAllocator::add_row(const Block* block, Pool pool, std::vector<CachedSegment>& segments) {
+void CachingAllocator::add_row(const Block* block, std::vector<CachedSegment>& segments) {
   for (bool joins = false; block != nullptr; joins = block->mapped, block = block->next) {
     if (!block->mapped) continue;
-    if (!joins) segments.push_back({block->address, 0, block->stream, pool, block->pool->small, {}});
+    if (!joins)
+      segments.push_back({block->address, 0, block->stream, block->pool->id, block->pool->small, {}});
     CachedSegment& segment = segments.back();
     segment.size += block->size;
     segment.blocks.push_back(
@@ -412,6 +416,17 @@ void CachingAllocator::put_into_pool(Block* block) {
 void CachingAllocator::note_reserved() {
   statistics_.reserved = source_->held();
   statistics_.reserved_peak = std::max(statistics_.reserved_peak, statistics_.reserved);
+}
+
+/// The device gave us this block, or took it back.
+void CachingAllocator::log(SegmentAction action, const Block& block) {
+  if (log_ == nullptr) return;
+  log_->note({.action = action,
+              .address = block.address,
+              .size = block.size,
+              .stream = block.stream,
+              .pool = block.pool->id,
+              .small = block.pool->small});
 }
 
 CachingAllocator::Block* CachingAllocator::make_block(const Block& content) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "simulate/allocator.h"
+#include "simulate/segment_log.h"
 #include "simulate/segments.h"
 #include "simulate/settings.h"
 
@@ -85,6 +86,9 @@ class CachingAllocator {
   /// holds blocks back until streams are done with them may wait for those and free them there.
   void before_flush(std::function<void()> hook) { before_flush_ = std::move(hook); }
 
+  /// Tells `log`, which must outlive this, of all memory that is taken or given back from now on.
+  void log_segments(SegmentLog& log) { log_ = &log; }
+
   [[nodiscard]] const AllocatorStatistics& statistics() const { return statistics_; }
 
   /// All that is held from the device, in the order of addresses: their sizes sum up to what is reserved.
@@ -117,6 +121,7 @@ class CachingAllocator {
   using UnmappedBlocks = std::set<Block*, ByAddress>;
 
   struct BlockPool {
+    Pool id = 0;
     bool small = false;
     FreeBlocks free;
     UnmappedBlocks unmapped;
@@ -124,7 +129,11 @@ class CachingAllocator {
   };
 
   struct PoolPair {
-    BlockPool small{.small = true, .free = {}, .unmapped = {}};
+    explicit PoolPair(Pool id)
+        : small{.id = id, .small = true, .free = {}, .unmapped = {}},
+          large{.id = id, .free = {}, .unmapped = {}} {}
+
+    BlockPool small;
     BlockPool large;
     bool released = false;
   };
@@ -158,11 +167,13 @@ class CachingAllocator {
   void release_free_blocks(BlockPool& pool);
   void release_segment(Block* block);
 
-  static void add_row(const Block* block, Pool pool, std::vector<CachedSegment>& segments);
+  static void add_row(const Block* block, std::vector<CachedSegment>& segments);
   static void put_into_pool(Block* block);
   Block* make_block(const Block& content);
+  PoolPair& pools_of(Pool id) { return pools_.try_emplace(id, id).first->second; }
   void drop_block(Block* block);
   void note_reserved();
+  void log(SegmentAction action, const Block& block);
   [[nodiscard]] Bytes page_size(const BlockPool& pool) const;
 
   AllocatorSettings settings_;
@@ -170,6 +181,7 @@ class CachingAllocator {
   Bytes allowed_;  ///< what the memory fraction leaves of the capacity
   AllocatorStatistics statistics_;
   std::function<void()> before_flush_;
+  SegmentLog* log_ = nullptr;
   std::map<Pool, PoolPair> pools_;  // a map, because blocks point to their pools
   std::deque<Block> blocks_;        // every block ever made; those in spare_ are without use
   std::vector<Block*> spare_;

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "device/host_device.h"
 #include "simulate/caching_allocator.h"
+#include "simulate/logged_host.h"
 
 namespace stweaver {
 namespace {
@@ -39,10 +39,8 @@ bool measures_native(const Trace& trace) {
   }
 }
 
-Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
-  CachingAllocator allocator(settings);
-  ReplayResult result = replay(trace, allocator, {.watch = {.ranges = true}});
-  require_whole(trace, result);
+Reserved simulated(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
+  ReplayResult result = simulate(trace, settings);
   const Bytes reserved = result.reserved_peak;
   return {reserved, efficiency_of(requested, reserved), false, std::move(result)};
 }
@@ -50,7 +48,9 @@ Reserved simulate(const Trace& trace, const AllocatorSettings& settings, Bytes r
 Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions options) {
   for (const Lifespan& step : profile.steps.spans) options.replay.steps.push_back(step.lower);
   options.replay.watch = {.ranges = true, .stamps = Stamps::on_host()};
-  HostDevice device(kAmpleCapacity);
+  SegmentLog log;
+  LoggedHost device(kAmpleCapacity, log);
+  options.replay.segments = &log;
   Serving serving = serve(trace, device, options);
   require_whole(trace, serving.replay);
   return serving;
@@ -69,6 +69,15 @@ Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis ma
 
 double Comparison::reduction(const Reserved& theirs) const {
   return theirs.efficiency >= 1 ? 0 : 1 - (1 - stweaver.replay.efficiency()) / (1 - theirs.efficiency);
+}
+
+ReplayResult simulate(const Trace& trace, const AllocatorSettings& settings) {
+  SegmentLog log;
+  CachingAllocator allocator(settings);
+  allocator.log_segments(log);
+  ReplayResult result = replay(trace, allocator, {.watch = {.ranges = true}, .segments = &log});
+  require_whole(trace, result);
+  return result;
 }
 
 Trace planning_part(const Trace& trace, const Profile& profile) {
@@ -97,11 +106,11 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool on
                          true,
                          {.reserved_peak = measured, .reserves = trace.reserves}};
   } else {
-    comparison.native = simulate(trace, AllocatorSettings(), requested);
+    comparison.native = simulated(trace, AllocatorSettings(), requested);
   }
   AllocatorSettings expandable;
   expandable.expandable_segments = true;
-  comparison.expandable = simulate(trace, expandable, requested);
+  comparison.expandable = simulated(trace, expandable, requested);
 
   const Trace part = planning_part(trace, profile);
   const Profile known = profile_of(part);

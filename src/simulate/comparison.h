@@ -6,6 +6,7 @@
 
 #include "plan/synthesize.h"
 #include "simulate/serving.h"
+#include "simulate/settings.h"
 
 namespace stweaver {
 
@@ -33,6 +34,10 @@ struct Comparison {
   /// reduce.
   [[nodiscard]] double reduction(const Reserved& theirs) const;
 };
+
+/// Serves a trace by PyTorch's allocator, on numbers, and logs its segments. Error when the trace asks for
+/// more than any device has.
+ReplayResult simulate(const Trace& trace, const AllocatorSettings& settings);
 
 /// The trace from which a fair plan is made: without the last step, or, for a job whose steps differ, the
 /// first third of its steps (three at least). The whole trace when it has fewer than two steps.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulate/allocator.h"
+#include "simulate/segment_log.h"
 #include "simulate/witness.h"
 #include "trace/model.h"
 
@@ -18,6 +19,7 @@ struct ReplayOptions {
   /// When steps begin, ascending: an allocator that wants to know (begin_step()) is told.
   std::vector<Time> steps = {};
   Watch watch = {};
+  SegmentLog* segments = nullptr;  ///< is told the time; to be told of segments by whoever takes them
 };
 
 /// What became of a trace under an allocator.
@@ -28,6 +30,7 @@ struct ReplayResult {
   std::int64_t ooms = 0;  ///< requests that could not be served; the job would have died at the first
   std::vector<Reserve> reserves = {};  ///< bytes reserved from an event on, wherever they change
   std::vector<std::optional<Address>> addresses = {};  ///< by request: where it was served, if it was
+  std::vector<SegmentChange> segments = {};            ///< what the log was told, if there was one
   std::int64_t corrupt_blocks = 0;
   std::string corruption = {};  ///< the first of them, in one sentence
   double seconds = 0;           ///< in all, with stamps
@@ -64,12 +67,18 @@ class Stopwatch {
 template <Allocator A>
 class Replayer {
  public:
-  Replayer(const Trace& trace, A& allocator, const Watch& watch)
+  Replayer(const Trace& trace, A& allocator, const ReplayOptions& options)
       : trace_(trace),
         allocator_(allocator),
         blocks_(trace.requests.size()),
         addresses_(trace.requests.size()),
-        witness_(trace, watch) {}
+        witness_(trace, options.watch),
+        log_(options.segments) {}
+
+  /// For the log: so many events are over.
+  void set_time(Time now) {
+    if (log_ != nullptr) log_->set_time(now);
+  }
 
   void allocate(RequestId id, Time now) {
     const Request& request = trace_.requests[id];
@@ -82,6 +91,7 @@ class Replayer {
   }
 
   void free(RequestId id, Time now) {
+    set_time(now + 1);  // what it gives back comes after it
     if (const std::optional<Address> block = std::exchange(blocks_[id], std::nullopt)) {
       witness_.let_go(id, *block);
       const Clock::time_point begin = Clock::now();
@@ -109,6 +119,7 @@ class Replayer {
             .ooms = end.ooms,
             .reserves = std::move(reserves_),
             .addresses = std::move(addresses_),
+            .segments = log_ == nullptr ? std::vector<SegmentChange>() : log_->take(),
             .corrupt_blocks = witness_.corrupt_blocks(),
             .corruption = witness_.first(),
             .ns_per_event = stopwatch_.ns_per_call()};
@@ -132,6 +143,7 @@ class Replayer {
   std::vector<std::optional<Address>> addresses_;  ///< of all
   Witness witness_;
   Stopwatch stopwatch_;
+  SegmentLog* log_;
   Bytes reserved_ = 0;
   std::vector<Reserve> reserves_;
 };
@@ -144,7 +156,7 @@ class Replayer {
 template <Allocator A>
 ReplayResult replay(const Trace& trace, A& allocator, const ReplayOptions& options = {}) {
   const auto begin = replay_detail::Clock::now();
-  replay_detail::Replayer<A> replayer(trace, allocator, options.watch);
+  replay_detail::Replayer<A> replayer(trace, allocator, options);
   for (RequestId id = 0; id < trace.requests.size() && trace.requests[id].life.lower == kBeforeRecording;
        ++id) {
     replayer.allocate(id, 0);
@@ -152,6 +164,7 @@ ReplayResult replay(const Trace& trace, A& allocator, const ReplayOptions& optio
   Time now = 0;
   auto step = options.steps.begin();
   for (const Event& event : events_of(trace)) {
+    replayer.set_time(now);
     for (; step != options.steps.end() && *step == now; ++step) replayer.begin_step(now);
     if (event.kind == EventKind::kAllocate) replayer.allocate(event.request, now);
     if (event.kind == EventKind::kFree) replayer.free(event.request, now);

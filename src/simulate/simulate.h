@@ -8,8 +8,10 @@
 #include "simulate/comparison.h"         // IWYU pragma: export
 #include "simulate/live_allocator.h"     // IWYU pragma: export
 #include "simulate/live_ranges.h"        // IWYU pragma: export
+#include "simulate/logged_host.h"        // IWYU pragma: export
 #include "simulate/one_stream.h"         // IWYU pragma: export
 #include "simulate/replay.h"             // IWYU pragma: export
+#include "simulate/segment_log.h"        // IWYU pragma: export
 #include "simulate/segments.h"           // IWYU pragma: export
 #include "simulate/serving.h"            // IWYU pragma: export
 #include "simulate/settings.h"           // IWYU pragma: export

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,23 @@ TRACES = ROOT / "examples" / "traces"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Answer = Callable[..., Any]
+
+
+def write_run(path: Path, sizes: dict[str, int]) -> Path:
+    """Write a snapshot in which each function holds that many bytes."""
+    events = [
+        {
+            "action": "alloc",
+            "addr": (1 + index) << 30,
+            "size": size,
+            "stream": 0,
+            "time_us": index,
+            "frames": [{"name": function, "filename": "/job/train.py", "line": 1 + index}],
+        }
+        for index, (function, size) in enumerate(sizes.items())
+    ]
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
+    return path
 
 
 @pytest.fixture(scope="session")

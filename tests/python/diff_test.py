@@ -1,27 +1,10 @@
 """What changed between two runs, as `diff` tells it."""
 
-import pickle
+import json
 from pathlib import Path
 from typing import Any
 
-from conftest import TRACES, Answer, Run
-
-
-def write_run(path: Path, sizes: dict[str, int]) -> Path:
-    """Write a snapshot in which each function holds that many bytes."""
-    events = [
-        {
-            "action": "alloc",
-            "addr": (1 + index) << 30,
-            "size": size,
-            "stream": 0,
-            "time_us": index,
-            "frames": [{"name": function, "filename": "/job/train.py", "line": 1 + index}],
-        }
-        for index, (function, size) in enumerate(sizes.items())
-    ]
-    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
-    return path
+from conftest import TRACES, Answer, Run, write_run
 
 
 def test_a_change_is_told_by_its_line_of_code(answer: Answer, stweaver: Run, tmp_path: Path) -> None:
@@ -42,6 +25,18 @@ def test_the_changes_of_real_jobs_sum_up(answer: Answer) -> None:
     changes = told["grown"] + told["shrunk"] + told["new"] + told["gone"]
     growth = sum(change["bytes"]["b"] - change["bytes"]["a"] for change in changes)
     assert growth == told["peak"]["b"] - told["peak"]["a"] < 0
+
+
+def test_writes_a_page_in_which_no_text_is_html(answer: Answer, tmp_path: Path) -> None:
+    markup, page = "</script><img src=x onerror=alert(1)>", tmp_path / "diff.html"
+    runs = [write_run(tmp_path / f"run{size}.pickle", {markup: size}) for size in (1 << 20, 2 << 20)]
+    assert answer("diff", *runs, "-o", page)["file"] == str(page)
+    html = page.read_text()
+    assert "<img" not in html
+    assert html.count("</script>") == html.count("<script")
+    facts = json.loads(html.split('id="facts">')[1].split("</script>")[0])
+    assert facts["changes"][0]["what"].startswith(markup)
+    assert [run["name"] for run in facts["runs"]] == ["run1048576", "run2097152"]
 
 
 def test_refuses_what_is_no_trace(stweaver: Run, tmp_path: Path) -> None:

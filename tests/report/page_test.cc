@@ -7,6 +7,8 @@
 #include <zlib.h>
 
 #include "report/columns.h"
+#include "report/page_template.h"
+#include "support/documents.h"
 #include "support/job.h"
 
 namespace stweaver {
@@ -85,14 +87,6 @@ TEST(JsonForScript, CannotEndTheScript) {
 }
 
 // ---- pages ----
-
-Trace trained(int steps) {
-  Training training({});
-  for (int i = 0; i < steps; ++i) training.step();
-  Trace trace = training.job.trace();
-  trace.name = "folder/my job.pickle";
-  return trace;
-}
 
 JobReport reported(Trace trace) {
   return report_job(std::move(trace), {.threads = 1, .timeout = 0.1});

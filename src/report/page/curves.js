@@ -15,6 +15,11 @@ export function curvesOf(columns) {
   return [curve('requested', 'asked for'), ...ALLOCATORS.map((key, i) => curve(key, ALLOCATOR_NAMES[i]))];
 }
 
+/** The highest point of all curves; 1 at least. */
+export function highestOf(curves) {
+  return Math.max(1, ...curves.map((curve) => curve.bytes.reduce((a, b) => Math.max(a, b), 0)));
+}
+
 /**
  * Traces a step function through the plot. Points that fall on one column of pixels become its first, lowest, highest
  * and last, so a line costs what its columns cost.
@@ -42,15 +47,17 @@ function trace(path, curve, x, y, begin, end) {
   path.lineTo(x(end), y(last));
 }
 
-/** Draws the curves on `canvas` whenever the view changes. `onPoint(text)` is told what lies under the pointer. */
-export function drawCurves(canvas, curves, job, view, onPoint) {
+/**
+ * Draws the curves on `canvas` whenever the view changes, up to `highest` bytes, with lines where `steps` begin.
+ * `onPoint(lines, event)` is told what lies under the pointer.
+ */
+export function drawCurves(canvas, curves, {steps, highest}, view, onPoint) {
   const plot = new Plot(canvas);
-  const highest = Math.max(1, ...curves.map((curve) => curve.bytes.reduce((a, b) => Math.max(a, b), 0)));
   const bytes = {begin: 0, end: highest * HEADROOM};
   const draw = () => {
     const context = plot.begin();
     const {begin, end} = view.time;
-    plot.axes({begin, end}, bytes, job.steps);
+    plot.axes({begin, end}, bytes, steps);
     const {left, top, width, height} = plot.area();
     const x = (time) => left + width * (time - begin) / (end - begin);
     const y = (value) => top + height * (1 - value / bytes.end);

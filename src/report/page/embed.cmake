@@ -1,8 +1,10 @@
 # Writes OUTPUT, a C++ file with the page's files in it, from those in FOLDER:
 #   cmake -DFOLDER=src/report/page -DOUTPUT=page_files.cc -P embed.cmake
-# The modules become one script, in the order of what they import from one another: inside of one file nothing can be
+# The modules of a page become one script, in the order of what they import from one another: inside of one file nothing can be
 # imported. So their top-level names must differ.
-set(modules format colors data view axes curves map tables main)
+set(shared format colors data view axes curves parts)
+set(report ${shared} map tables main)
+set(diff ${shared} diff)
 
 function(embed name content)
   # A compiler need not take string literals longer than this.
@@ -21,12 +23,16 @@ file(READ ${FOLDER}/page.html html)
 embed(kPageHtml "${html}")
 file(READ ${FOLDER}/style.css style)
 embed(kPageStyle "${style}")
-set(script "")
-foreach(module ${modules})
-  file(READ ${FOLDER}/${module}.js source)
-  string(REGEX REPLACE "\nimport [^;]*;" "\n" source "\n${source}")
-  string(REGEX REPLACE "\nexport " "\n" source "${source}")
-  string(APPEND script "${source}")
-endforeach()
-embed(kPageScript "${script}")
+function(embed_script name)
+  set(script "")
+  foreach(module ${ARGN})
+    file(READ ${FOLDER}/${module}.js source)
+    string(REGEX REPLACE "\nimport [^;]*;" "\n" source "\n${source}")
+    string(REGEX REPLACE "\nexport " "\n" source "${source}")
+    string(APPEND script "${source}")
+  endforeach()
+  embed(${name} "${script}")
+endfunction()
+embed_script(kReportScript ${report})
+embed_script(kDiffScript ${diff})
 file(APPEND ${OUTPUT} "\n}  // namespace stweaver\n")

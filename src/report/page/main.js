@@ -1,66 +1,13 @@
 // The page: a table of all jobs, and the one that was chosen.
 
 import {ALLOCATORS, ALLOCATOR_NAMES} from './colors.js';
-import {curvesOf, drawCurves} from './curves.js';
+import {curvesOf, drawCurves, highestOf} from './curves.js';
 import {unpack} from './data.js';
 import {count, counted, element, gib, percent} from './format.js';
 import {AddressMap, COLORINGS} from './map.js';
+import {choice, Explanation, MAP_KEYS, redrawOn, section, TIME_KEYS, zoomButtons} from './parts.js';
 import {jobsTable, peakTable, segmentsPicture, stepsPicture, stepsTables, strandedTables, verdict} from './tables.js';
 import {View} from './view.js';
-
-const KEYS = 'Wheel or + and - zoom (with Shift: time only, with Alt: addresses only), dragging or arrow keys move, ' +
-  'double click or 0 shows all.';
-
-function section(id, title, ...children) {
-  return element('section', {'aria-labelledby': id}, element('h2', {id}, title), ...children);
-}
-
-/** A labelled choice; calls `choose(index)` when it changes. */
-function choice(label, names, chosen, choose) {
-  const select = element('select', {}, ...names.map((name, i) => element('option', {value: i}, name)));
-  select.selectedIndex = chosen;
-  select.addEventListener('change', () => choose(select.selectedIndex));
-  return element('label', {}, label + ' ', select);
-}
-
-function button(text, title, press) {
-  const made = element('button', {type: 'button', title, 'aria-label': title}, text);
-  made.addEventListener('click', press);
-  return made;
-}
-
-/** The lines that explain what is under the pointer, beside it and for screen readers. */
-class Explanation {
-  constructor() {
-    this.box = element('div', {class: 'explanation', role: 'status', 'aria-live': 'polite', hidden: ''});
-    document.body.append(this.box);
-  }
-
-  show(lines, event) {
-    this.box.hidden = !lines;
-    if (!lines) return;
-    this.box.replaceChildren(...lines.map((line) => element('div', {}, line)));
-    const x = event ? event.clientX + 14 : 90;
-    const y = event ? event.clientY + 14 : window.innerHeight - 160;
-    this.box.style.left = Math.max(Math.min(x, window.innerWidth - this.box.offsetWidth - 8), 0) + 'px';
-    this.box.style.top = Math.max(Math.min(y, window.innerHeight - this.box.offsetHeight - 8), 0) + 'px';
-  }
-}
-
-function zoomButtons(view) {
-  const zoom = (factor) => () => {
-    view.time.zoom(factor, 0.5);
-    view.space.zoom(factor, 0.5);
-    view.change();
-  };
-  const reset = () => {
-    view.time.reset();
-    view.space.reset();
-    view.change();
-  };
-  return element('span', {class: 'buttons'}, button('+', 'zoom in', zoom(0.6)),
-    button('\u2212', 'zoom out', zoom(1 / 0.6)), button('all', 'show all', reset));
-}
 
 function curveSwitches(curves, view) {
   return element('div', {class: 'legend'}, ...curves.map((curve) => {
@@ -78,9 +25,10 @@ function memorySection(job, columns, view, explanation) {
     'aria-label': `Memory over time: at most ${gib(job.numbers.requested)} asked for; reserved at most ` +
       ALLOCATORS.map((key, i) => `${gib(job.numbers.reserved[i])} by ${ALLOCATOR_NAMES[i]}`).join(', ')});
   const curves = curvesOf(columns);
-  drawCurves(canvas, curves, job, view, (lines, event) => explanation.show(lines, event));
+  drawCurves(canvas, curves, {steps: job.steps, highest: highestOf(curves)}, view,
+    (lines, event) => explanation.show(lines, event));
   return section('memory', 'Memory over time', curveSwitches(curves, view), canvas,
-    element('p', {class: 'note'}, `Time is counted in events: allocations and frees. ${KEYS}`));
+    element('p', {class: 'note'}, `Time is counted in events: allocations and frees. ${TIME_KEYS}`));
 }
 
 function leftOutNote(job) {
@@ -118,7 +66,7 @@ function mapSection(job, columns, view, explanation) {
     legend, canvas,
     element('p', {class: 'note'}, `${leftOutNote(job)} Addresses that were never used are left out; memory may move ` +
       'behind addresses (STWeaver, expandable segments), so a map can be higher than what is reserved at any one ' +
-      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${KEYS}`));
+      `time. PyTorch's allocators are simulated here. Point at a block to have it explained. ${MAP_KEYS}`));
 }
 
 function stepsSection(job) {
@@ -152,18 +100,6 @@ async function showJob(job, number, place, explanation) {
   return view;
 }
 
-/** Draws again when the colours or the size of the page change. */
-function redrawOn(redraw) {
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
-  new ResizeObserver(redraw).observe(document.documentElement);
-  const print = (printing) => () => {
-    document.documentElement.toggleAttribute('data-print', printing);
-    redraw(true);
-  };
-  window.addEventListener('beforeprint', print(true));
-  window.addEventListener('afterprint', print(false));
-}
-
 async function main() {
   const jobs = JSON.parse(document.getElementById('facts').textContent);
   const explanation = new Explanation();
@@ -178,7 +114,7 @@ async function main() {
     element('h1', {}, 'Memory report'), jobsTable(jobs), chooser, place);
   await show(0);
   view.changeNow();
-  redrawOn((now) => (now === true ? view.changeNow() : view.change()));
+  redrawOn((now) => (now ? view.changeNow() : view.change()));
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 

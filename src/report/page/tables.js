@@ -1,23 +1,8 @@
-// What stands in tables: all jobs, who is alive at the peak, what is stranded, the steps.
+// The tables of a report: all jobs, who is alive at the peak, what is stranded, the steps.
 
 import {ALLOCATORS, ALLOCATOR_NAMES, CLASS_NAMES} from './colors.js';
 import {count, counted, element, gib, percent, size} from './format.js';
-
-/** A table; columns are [heading, 'text' or 'number'], rows arrays of texts or nodes. */
-export function table(caption, columns, rows) {
-  const kinds = columns.map(([, kind]) => kind);
-  const heading = ([name, kind]) => element('th', {scope: 'col', class: kind}, name);
-  const head = element('tr', {}, ...columns.map(heading));
-  const body = rows.map((row) => element('tr', {}, ...row.map((cell, i) =>
-    element(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row', class: kinds[i]} : {class: kinds[i]}, cell))));
-  return element('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
-    element('table', {}, element('caption', {}, caption), element('thead', {}, head), element('tbody', {}, ...body)));
-}
-
-/** What is less than all does not read 100 %. */
-function share(part, whole) {
-  return whole === 0 ? '-' : percent(Math.min(part / whole, part < whole ? 0.999 : 1));
-}
+import {share, svg, table} from './parts.js';
 
 export function jobsTable(jobs) {
   const rows = jobs.map((job) => {
@@ -123,13 +108,6 @@ export function stepsTables(job) {
       ['median', 'number'], ['90 %', 'number'], ['most', 'number']], spread),
     element('details', {}, element('summary', {}, 'All steps'),
       table('Step by step', [['step', 'number'], ...measures.map(([name]) => [name, 'number'])], all)));
-}
-
-function svg(name, attributes = {}, ...children) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
 }
 
 /** Steps side by side: what each asked for as a bar, what each allocator had reserved as a line. */

@@ -1,0 +1,34 @@
+// `plan` and `check`: what was planned, and whether it is sound, as text for people and as JSON for programs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "trace/model.h"
+
+namespace stweaver {
+
+/// What `plan` found, of a trace or of a CSV instance.
+struct PlanAnswer {
+  std::string name;
+  std::size_t requests = 0;   ///< planned and unplanned
+  std::size_t unplanned = 0;  ///< of them, without a place
+  Bytes lower_bound = 0;
+  Bytes peak = 0;
+  double seconds = 0;
+  int threads = 0;
+  std::string winner;
+  Time stream_gap = 0;   ///< requests between streams that share bytes; 0 with one stream
+  bool stopped = false;  ///< before its time: the best plan until then
+};
+std::string plan_text(const PlanAnswer& answer);
+nlohmann::ordered_json plan_json(const PlanAnswer& answer);
+
+/// `check`.
+std::string check_text(const std::vector<std::string>& violations);
+nlohmann::ordered_json check_json(const std::vector<std::string>& violations);
+
+}  // namespace stweaver

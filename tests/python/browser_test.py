@@ -1,0 +1,232 @@
+"""The pages of `report` and `diff` in a real browser, with and without a mouse."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from browser import chromium
+from conftest import TRACES, Run, write_run
+from playwright.sync_api import Browser, Locator, Page
+
+Colors = Literal["light", "dark"]
+
+# Of a canvas: how many colours its pixels have, and a number that other pixels would change.
+LOOK = """(canvas) => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', {willReadFrequently: true});
+  copy.drawImage(canvas, 0, 0);
+  const words = new Uint32Array(copy.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return {colors: new Set(words).size, sum: words.reduce((a, b) => (a * 31 + b) >>> 0, 0)};
+}"""
+LIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
+  .reduce((a, b) => a + Number(b), 0) / 3"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start one browser for all tests."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(stweaver: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write a report of two jobs, and what differs between two of them."""
+    folder = tmp_path_factory.mktemp("pages")
+    report, diff, lines = (folder / name for name in ("report.html", "diff.html", "lines.html"))
+    run = write_run(folder / "lines.pickle", {"embed": 1 << 20, "attend": 3 << 20})
+    later = write_run(folder / "later.pickle", {"embed": 1 << 20, "attend": 5 << 20, "log": 4096})
+    for arguments in [
+        ("report", TRACES / "llama7b_VR.pickle.xz", run, "-o", report),
+        ("diff", TRACES / "llama7b_N.pickle.xz", TRACES / "llama7b_VR.pickle.xz", "-o", diff),
+        ("diff", run, later, "-o", lines),
+    ]:
+        result = stweaver(*arguments)
+        assert result.returncode == 0, result.stderr
+    return {"report": report, "diff": diff, "lines": lines}
+
+
+class Opened:
+    """A page in a window of its own, and what it complained about or asked the network for."""
+
+    def __init__(self, browser: Browser, file: Path, colors: Colors = "light", width: int = 1280) -> None:
+        """Open the file and wait until it is drawn."""
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page = browser.new_page(color_scheme=colors, viewport={"width": width, "height": 900})
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("html[data-ready]")
+        self.file = file
+
+    def close(self) -> None:
+        """Close it; it must have been quiet, and have read its own file only."""
+        self.page.close()
+        assert self.complaints == []
+        assert self.requests == [self.file.as_uri()]
+
+
+@pytest.fixture(scope="module")
+def report_window(browser: Browser, pages: dict[str, Path]) -> Iterator[Page]:
+    """Open the report, for several tests."""
+    opened = Opened(browser, pages["report"])
+    yield opened.page
+    opened.close()
+
+
+@pytest.fixture
+def report(report_window: Page) -> Page:
+    """Give the report as it is when it is opened."""
+    for canvas in report_window.locator("canvas").all():
+        canvas.press("0")
+        canvas.dispatch_event("pointerleave")
+    return report_window
+
+
+@pytest.fixture
+def diff(browser: Browser, pages: dict[str, Path]) -> Iterator[Page]:
+    """Open what differs."""
+    opened = Opened(browser, pages["diff"])
+    yield opened.page
+    opened.close()
+
+
+def look(canvas: Locator) -> dict[str, Any]:
+    """Look at what a canvas shows, after the next frame."""
+    canvas.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+    seen: dict[str, Any] = canvas.evaluate(LOOK)
+    return seen
+
+
+def select(page: Page, label: str) -> Locator:
+    """Find the choice that is labelled so."""
+    return page.locator("label", has_text=label).locator("select")
+
+
+@pytest.mark.parametrize("name", ["report", "diff", "lines"])
+@pytest.mark.parametrize("colors", ["light", "dark"])
+def test_a_page_is_drawn_without_a_complaint_or_a_network(
+    browser: Browser, pages: dict[str, Path], name: str, colors: Colors
+) -> None:
+    opened = Opened(browser, pages[name], colors)
+    for canvas in opened.page.locator("canvas").all():
+        assert look(canvas)["colors"] > 10
+    lightness = opened.page.evaluate(LIGHTNESS)
+    assert lightness < 64 if colors == "dark" else lightness > 192
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["report", "diff"])
+def test_a_page_fits_into_a_narrow_window_and_names_what_it_shows(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    opened = Opened(browser, pages[name], width=420)
+    page = opened.page
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 420
+    assert page.get_by_role("heading", level=1).count() == 1
+    for canvas in page.locator("canvas").all():
+        assert len(canvas.get_attribute("aria-label") or "") > 40
+        assert canvas.get_attribute("tabindex") == "0"
+    assert page.locator("table").count() == page.locator("caption").count() > 1
+    assert page.get_by_role("button").count() == page.locator("button[aria-label]").count() > 0
+    opened.close()
+
+
+@pytest.mark.parametrize("selector", ["canvas.curves", "canvas.map"])
+def test_a_keyboard_zooms_moves_and_comes_back(report: Page, selector: str) -> None:
+    canvas = report.locator(selector)
+    whole = look(canvas)
+    canvas.focus()
+    seen = [whole["sum"]]
+    for key in ["+", "+", "ArrowRight", "-"]:
+        canvas.press(key)
+        seen.append(look(canvas)["sum"])
+    assert len(set(seen)) == len(seen), "each key changes what is seen"
+    canvas.press("0")
+    canvas.dispatch_event("pointerleave")  # nothing is pointed out any more
+    assert look(canvas) == whole
+
+
+def test_a_keyboard_explains_the_request_in_the_middle(report: Page) -> None:
+    canvas = report.locator("canvas.map")
+    canvas.focus()
+    status = report.get_by_role("status")
+    for key in ["+", "ArrowLeft", "ArrowDown", "ArrowLeft", "ArrowDown"]:
+        canvas.press(key)
+        if status.is_visible():
+            break
+    assert "request" in status.inner_text()
+
+
+def test_a_pointer_explains_the_request_below_it(report: Page) -> None:
+    canvas = report.locator("canvas.map")
+    canvas.scroll_into_view_if_needed()
+    status = report.get_by_role("status")
+    box = canvas.bounding_box()
+    assert box
+    texts = set()
+    for share in (0.3, 0.5, 0.7, 0.9):
+        report.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + share * box["height"])
+        if status.is_visible():
+            texts.add(status.inner_text())
+    assert len(texts) > 1
+    assert all("request" in text and "stream" in text for text in texts)
+
+
+def test_a_wheel_zooms(report: Page) -> None:
+    canvas = report.locator("canvas.map")
+    whole = look(canvas)
+    canvas.hover()
+    report.mouse.wheel(0, -300)
+    assert look(canvas)["sum"] != whole["sum"]
+
+
+def test_another_job_and_another_allocator_can_be_chosen(browser: Browser, pages: dict[str, Path]) -> None:
+    opened = Opened(browser, pages["report"])
+    report = opened.page
+    seen = [look(report.locator("canvas.map"))["sum"]]
+    for label, option in [("Allocator", "PyTorch default"), ("Colour by", "size")]:
+        select(report, label).select_option(label=option)
+        seen.append(look(report.locator("canvas.map"))["sum"])
+    assert len(set(seen)) == 3
+    select(report, "Job").select_option(label="lines")
+    report.get_by_role("rowheader", name="attend (job/train.py:2)").wait_for()
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["report", "diff"])
+def test_a_printed_page_is_light_and_not_empty(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    opened = Opened(browser, pages[name], "dark")
+    opened.page.emulate_media(media="print")
+    opened.page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    assert opened.page.evaluate(LIGHTNESS) == 255
+    for canvas in opened.page.locator("canvas").all():
+        assert look(canvas)["colors"] > 10
+    assert len(opened.page.pdf()) > 20_000
+    opened.close()
+
+
+def test_the_changes_of_two_runs_are_told_by_line(browser: Browser, pages: dict[str, Path]) -> None:
+    opened = Opened(browser, pages["lines"])
+    rows = opened.page.get_by_role("region", name="the largest first").get_by_role("row")
+    assert [row.inner_text().split("\t")[0].strip() for row in rows.all()[1:]] == [
+        "attend (job/train.py:2)",
+        "log (job/train.py:3)",
+    ]
+    select(opened.page, "Show").select_option(index=1)
+    assert rows.count() == 2, "the heading, and what is new"
+    assert "log (job/train.py:3)" in rows.nth(1).inner_text()
+    opened.close()
+
+
+def test_both_runs_are_drawn_on_one_scale_and_zoom_by_keyboard(diff: Page) -> None:
+    before, now = diff.locator("canvas.curves").all()
+    seen = [look(before)["sum"], look(now)["sum"]]
+    now.focus()
+    now.press("+")
+    assert look(before)["sum"] == seen[0]
+    assert look(now)["sum"] != seen[1]
