@@ -1,8 +1,10 @@
 """What a session knows of itself, as typed values. Sizes are bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from stweaver import metrics
 
 GIB = 1 << 30
 
@@ -156,6 +158,25 @@ class Stats:
     def saved(self) -> int:
         """Bytes that the last step left to others, of what the job has reserved at its worst."""
         return sum(device.saved for device in self.devices)
+
+    def flat(self, prefix: str = "", names: Collection[str] | None = None) -> dict[str, int | float]:
+        """Give numbers by name, for wandb, TensorBoard, MLflow and the like: {prefix + name: number}.
+
+        Args:
+            prefix: put before each name, as in "stweaver/".
+            names: only these; None: all (docs/python.md lists them).
+
+        Of several devices a name begins with the device: "device0/reserved_bytes".
+        """
+        return metrics.flat(self.devices, prefix, names)
+
+    def prometheus(self, labels: Mapping[str, object] | None = None) -> str:
+        """Write the same numbers in Prometheus' text format, with a label `device` and `labels` beside it.
+
+        Raises:
+            ValueError: a label's name is none.
+        """
+        return metrics.prometheus(self.devices, labels or {})
 
     def __str__(self) -> str:
         """Write a few lines to read."""
