@@ -27,8 +27,8 @@ sizes = dict(vocab_size=64, hidden_size=64, intermediate_size=128, num_hidden_la
 model = LlamaForCausalLM(LlamaConfig(**sizes))
 rows = [{"input_ids": torch.arange(32) % 64, "labels": torch.arange(32) % 64} for _ in range(64)]
 arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=int(sys.argv[2]), logging_steps=4,
-    per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True, report_to=[], save_strategy="no",
-    disable_tqdm=True)
+    per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True, report_to=[],
+    save_strategy="no", disable_tqdm=True)
 behind = sys.argv[3] == "callbacks"
 callbacks = [Reporter(), ours] if behind else [Reporter()]
 trainer = Trainer(model, arguments, train_dataset=rows, callbacks=callbacks)
