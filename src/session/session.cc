@@ -252,14 +252,13 @@ std::string Session::why_no_plan(int device) const {
   return why;
 }
 
-std::string Session::account(int device) const {
+std::string Session::explain_shortage(int device, Shortage shortage) const {
   const RuntimeAllocator* const found = allocator(device);
-  if (found == nullptr) return "STWeaver holds nothing on this device";
-  const RuntimeStatistics now = found->statistics();
-  const Bytes in_use = now.planned + now.reused + now.unplanned;
-  return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(in_use),
-              " in use; PyTorch's own allocator holds ", in_gib(now.fallback_reserved), " with ",
-              in_gib(now.fallback), " in use");
+  if (found == nullptr) return "STWeaver holds nothing on this device.";
+  shortage.stage = stage(device);
+  shortage.why_no_plan = why_no_plan(device);
+  shortage.device = places_[static_cast<std::size_t>(device)].load()->device->memory();
+  return explain(*found, shortage);
 }
 
 std::vector<std::string> Session::log() const {

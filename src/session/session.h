@@ -13,7 +13,8 @@
 
 #include "device/device.h"
 #include "runtime/runtime.h"
-#include "session/saved_plan.h"  // IWYU pragma: export
+#include "session/out_of_memory.h"  // IWYU pragma: export
+#include "session/saved_plan.h"     // IWYU pragma: export
 
 namespace stweaver {
 
@@ -84,8 +85,9 @@ class Session {
   [[nodiscard]] std::string stage(int device) const;
   /// Why the device's job follows no plan: LifeCycle::why_no_plan().
   [[nodiscard]] std::string why_no_plan(int device) const;
-  /// What a device's memory is used for, in one line, for messages about running out of it.
-  [[nodiscard]] std::string account(int device) const;
+  /// Why a request for `shortage.size` bytes of the device failed: explain() (out_of_memory.h). Of `shortage`
+  /// only what the caller alone knows need be set.
+  [[nodiscard]] std::string explain_shortage(int device, Shortage shortage) const;
   /// The latest lines of the log, oldest first.
   [[nodiscard]] std::vector<std::string> log() const;
 

@@ -191,6 +191,33 @@ print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0
     assert result.stdout == "0 True 10\n", result.stderr
 
 
+def test_out_of_memory_says_what_is_held_and_what_would_help(python: Run) -> None:
+    program = """
+import torch, stweaver
+stweaver.enable(device="cpu")
+weight = torch.ones(1 << 20, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+for _ in range(2):
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+torch.empty(1 << 50, dtype=torch.uint8)
+"""
+    result = python("-c", program)
+    assert result.returncode == 1
+    *_, torchs, asked, held, idle, alive, remedy = result.stderr.splitlines()
+    assert torchs.startswith("RuntimeError: ")
+    assert "DefaultCPUAllocator: can't allocate memory" in torchs
+    assert re.match(r"STWeaver: asked for 1048576.00 GiB in step 2 \(\w+\); the device has \S+ GiB.", asked)
+    assert re.match(
+        r"  Held: \S+ MiB by STWeaver's arena, 16.00 MiB of it in use; 0 bytes by PyTorch's", held
+    )
+    assert idle.startswith("  Idle: ")
+    assert re.match(
+        r"  Alive: 16.00 MiB from before this step, .*most of it in blocks of 4.00 MiB \(4\)", alive
+    )
+    assert remedy.startswith("  What would help: the request alone is larger than the device")
+
+
 def test_torch_gets_statistics_where_it_has_none_of_its_own(python: Run) -> None:
     program = """
 import json, torch, stweaver

@@ -301,10 +301,16 @@ TEST_F(SessionTest, StartsAgain) {
   EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
 }
 
-TEST_F(SessionTest, SaysWhatTheMemoryIsUsedFor) {
-  EXPECT_THAT(session.account(0), HasSubstr("holds nothing"));
+TEST_F(SessionTest, SaysWhyARequestFailed) {
+  EXPECT_THAT(session.explain_shortage(0, {.size = kGiB}), HasSubstr("holds nothing"));
+  session.start({});
   void* const memory = take(0, kGiB);
-  EXPECT_THAT(session.account(0), HasSubstr("PyTorch's own allocator holds 1.00 GiB with 1.00 GiB in use"));
+  EXPECT_EQ(take(0, 2 * kCapacity), nullptr);
+  const std::string why = session.explain_shortage(0, {.size = 2 * kCapacity});
+  EXPECT_THAT(
+      why,
+      HasSubstr("asked for 8.00 GiB in step 0 (recording); the device has 4.00 GiB, 3.00 GiB of it free"));
+  EXPECT_THAT(why, HasSubstr("1.00 GiB by STWeaver's arena, 1.00 GiB of it in use"));
   session.free(memory);
 }
 
