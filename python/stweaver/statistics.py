@@ -65,6 +65,15 @@ class ArenaMapping:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """What PyTorch's CUDA allocator alone would have reserved for the job's first steps, as simulated."""
+
+    steps: int
+    requested: int  # asked for in them at most
+    reserved: int
+
+
+@dataclass(frozen=True)
 class DeviceStats:
     """One device, since the session first served it."""
 
@@ -95,6 +104,7 @@ class DeviceStats:
     ooms: int
     nanoseconds: int  # spent in STWeaver, as in Step
     mapping: ArenaMapping
+    simulated: Simulated | None = None  # where the job's first steps were recorded, on a GPU
 
     @property
     def saved(self) -> int:
@@ -123,6 +133,7 @@ class Stats:
 
     devices: tuple[DeviceStats, ...]
     log: tuple[str, ...]  # the latest transitions, oldest first
+    seconds: float = 0.0  # since the session began
 
     @property
     def hits(self) -> int:
@@ -190,10 +201,10 @@ def _peaks(peaks: Peaks) -> str:
     )
 
 
-def parse(document: Mapping[str, Any]) -> Stats:
-    """Read what stweaver_statistics() (torch/control.h) answers."""
+def parse(document: Mapping[str, Any], seconds: float = 0.0) -> Stats:
+    """Read what stweaver_statistics() (torch/control.h) answers, `seconds` after the session began."""
     devices = tuple(_device(device) for device in document.get("devices", []))
-    return Stats(devices, tuple(document.get("log", [])))
+    return Stats(devices, tuple(document.get("log", [])), seconds)
 
 
 def _device(fields: Mapping[str, Any]) -> DeviceStats:
@@ -207,8 +218,14 @@ def _device(fields: Mapping[str, Any]) -> DeviceStats:
             "step": _step(fields["step"]),
             "last_step": _step(fields["last_step"]),
             "mapping": ArenaMapping(**_known(ArenaMapping, fields["mapping"])),
+            "simulated": parse_simulated(fields.get("simulated")),
         }
     )
+
+
+def parse_simulated(fields: Mapping[str, Any] | None) -> Simulated | None:
+    """Read what asdict() or the library made of it; None for None."""
+    return None if fields is None else Simulated(**_known(Simulated, fields))
 
 
 def _step(fields: Mapping[str, Any]) -> Step:

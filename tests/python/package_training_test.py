@@ -135,7 +135,8 @@ def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Pat
     (plan,) = (tmp_path / ".stweaver").glob("*.plan")
     assert f"saved {plan.name} for the next run" in first.stderr
     second = python(*command, cwd=tmp_path)
-    assert re.search(rf" requests planned, \d+ unplanned; followed {plan.name}$", second.stderr, re.MULTILINE)
+    how = r"(100|99) % of \d+ requests planned"
+    assert re.search(rf" s in STWeaver .*; {how}; followed {plan.name}$", second.stderr, re.MULTILINE)
     assert json.loads(first.stdout)["losses"] == json.loads(second.stdout)["losses"]
     other = python(*command[:-1], "31", cwd=tmp_path)
     assert "followed small_transformer-" not in other.stderr, "other arguments make another job"
@@ -154,7 +155,9 @@ def test_the_second_run_follows_the_plan_of_a_job_that_disables_us_itself(
     job = ("job.py", "plain", "--log", "log.json", "--steps", "30")
     for fate in ("followed a plan made on the way, saved job-", "followed job-"):
         result = python(*run, *job, cwd=tmp_path)
-        assert re.search(rf"^stweaver: .* unplanned; {fate}", result.stderr, re.MULTILINE), result.stderr
+        assert re.search(rf"^stweaver: .* requests planned; {fate}", result.stderr, re.MULTILINE), (
+            result.stderr
+        )
 
 
 def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> None:
@@ -189,6 +192,18 @@ print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0
 """
     result = python("-c", program)
     assert result.stdout == "0 True 10\n", result.stderr
+
+
+def test_a_script_that_enables_it_may_have_the_line_at_exit_too(python: Run) -> None:
+    program = "import torch, stweaver; {}; torch.ones(1 << 20)"
+    line = (
+        r"stweaver: device 0: 0.00 GiB asked for, 0.01 GiB reserved \(\S+ %; last step \S+ %\); "
+        r"0.0 s in STWeaver \(\S+ % of the run\); 0 % of 1 requests planned; followed no plan\n"
+    )
+    once = "stweaver.enable(device='cpu', summary=True)"
+    for enable in (once, f"{once}; {once}", f"{once}; stweaver.disable(); {once}"):
+        assert re.fullmatch(line, python("-c", program.format(enable)).stderr)
+    assert python("-c", program.format("stweaver.enable(device='cpu')")).stderr == ""
 
 
 def test_out_of_memory_says_what_is_held_and_what_would_help(python: Run) -> None:

@@ -16,7 +16,9 @@
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 #include "runtime/runtime.h"
+#include "simulate/caching_allocator.h"
 #include "simulate/caching_upstream.h"
+#include "simulate/replay.h"
 #include "trace/files.h"
 #include "trace/trace.h"
 
@@ -299,6 +301,40 @@ TEST_F(SessionTest, StartsAgain) {
     session.stop();
   }
   EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
+}
+
+TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
+  const auto reserved = [](const Trace& trace) {
+    CachingAllocator allocator{AllocatorSettings()};
+    return replay(trace, allocator).reserved_peak;
+  };
+  session.start({.simulate = reserved});
+  void* const weights = take(0, 3 * kMiB);
+  EXPECT_FALSE(session.simulated(0));
+  step_until_followed();
+  session.stop();  // waits for it
+  session.free(weights);
+  ASSERT_TRUE(session.simulated(0));
+  EXPECT_GE(session.simulated(0)->steps, 3);
+  EXPECT_EQ(session.simulated(0)->requested, session.allocator(0)->statistics().peaks.requested);
+  EXPECT_EQ(session.simulated(0)->reserved, 32 * kMiB) << "a segment of 20 MiB and six of 2";
+  EXPECT_FALSE(session.simulated(1));
+}
+
+TEST_F(SessionTest, SimulatesNothingForAJobThatItDidNotSeeFromTheStart) {
+  session.free(take(0, kMiB));
+  session.start({.simulate = [](const Trace&) { return kGiB; }});
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+}
+
+TEST_F(SessionTest, GoesOnWhereNothingCanBeSimulated) {
+  session.start({.simulate = [](const Trace&) -> Bytes { fail("no such setting"); }});
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+  EXPECT_THAT(session.log(), Contains(HasSubstr("would have reserved: no such setting")));
 }
 
 TEST_F(SessionTest, SaysWhyARequestFailed) {
