@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stweaver import job, pytorch, session, summary, variables
+from stweaver import job, live, pytorch, session, summary, variables
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated, Stats
 
@@ -41,9 +41,19 @@ def start() -> None:
             verbose=variables.VERBOSE.value == "1",
         )
         atexit.register(_finish, os.getpid(), files)
+        _tell_how_it_goes(files)
     except Exception as error:  # whatever it is, the job must not fail for it
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
+
+
+def _tell_how_it_goes(files: Files) -> None:
+    """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
+    if variables.LIVE.value and files.whose is not None:
+        target = live.Target.parse(variables.LIVE.value)
+        if (files.rank or 0) == target.rank:
+            teller = live.Teller(target.path, lambda: live.line(session.stats(), files.rank))
+            atexit.register(teller.stop)
 
 
 def _find_files() -> Files:

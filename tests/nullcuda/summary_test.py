@@ -6,7 +6,9 @@ from pathlib import Path
 from runs import PROGRAMS, null_python, null_run
 
 PROGRAM = (PROGRAMS / "train_layers.py", "plain")
-ALONE = r"PyTorch alone would have reserved (\S+) GiB in the first (\d+) steps \(simulated( in an earlier run)?\)"
+ALONE = (
+    r"PyTorch alone would have reserved (\S+) GiB in the first (\d+) steps \(simulated( in an earlier run)?\)"
+)
 
 
 def test_the_line_at_exit_knows_what_pytorch_would_have_reserved(tmp_path: Path) -> None:
