@@ -22,14 +22,10 @@ constexpr Bytes kCapacity = kGiB;
 /// An allocator that takes memory until there is no more.
 class OutOfMemoryTest : public testing::Test {
  protected:
-  OutOfMemoryTest() { allocator.place_unplanned(true); }
-  ~OutOfMemoryTest() override {
+  void SetUp() override { allocator.place_unplanned(true); }
+  void TearDown() override {
     for (void* const block : blocks) allocator.free(block);
   }
-  OutOfMemoryTest(const OutOfMemoryTest&) = delete;
-  OutOfMemoryTest& operator=(const OutOfMemoryTest&) = delete;
-  OutOfMemoryTest(OutOfMemoryTest&&) = delete;
-  OutOfMemoryTest& operator=(OutOfMemoryTest&&) = delete;
 
   void take(int count, Bytes size, Pool pool = 0) {
     for (int i = 0; i < count; ++i) {
