@@ -131,6 +131,7 @@ void Session::simulate(Place& place, const Trace& trace) {
   if (place.simulator.valid()) place.simulator.wait();
   place.simulator = std::async(std::launch::async, [this, &place, trace] {
     try {
+      if (was_emptied_) fail("the job empties its cache");
       const Simulated result = {.steps = std::ssize(trace.marks),
                                 .requested = peak_requested(trace),
                                 .reserved = options_.simulate(trace)};
@@ -226,6 +227,7 @@ void Session::record_stream(void* memory, Stream stream) const {
 }
 
 void Session::empty_cache() {
+  was_emptied_ = true;
   for_each_place([](Place& place) { place.allocator.empty_cache(); });
 }
 

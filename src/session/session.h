@@ -100,7 +100,7 @@ class Session {
   /// only what the caller alone knows need be set.
   [[nodiscard]] std::string explain_shortage(int device, Shortage shortage) const;
   /// What SessionOptions::simulate said of the job's beginning; nothing where that was not recorded, or not
-  /// simulated yet.
+  /// simulated yet, or where the program has emptied caches, which no recording tells.
   [[nodiscard]] std::optional<Simulated> simulated(int device) const;
   /// The latest lines of the log, oldest first.
   [[nodiscard]] std::vector<std::string> log() const;
@@ -145,6 +145,7 @@ class Session {
   bool runs_ = false;
   std::atomic<bool> finds_steps_{false};
   std::atomic<std::uint32_t> requests_{0};
+  std::atomic<bool> was_emptied_{false};  ///< the program has called empty_cache()
 
   std::mutex deferred_mutex_;
   std::vector<void*> deferred_;  ///< freed while a graph was captured

@@ -329,6 +329,16 @@ TEST_F(SessionTest, SimulatesNothingForAJobThatItDidNotSeeFromTheStart) {
   EXPECT_FALSE(session.simulated(0));
 }
 
+TEST_F(SessionTest, SimulatesNothingForAJobThatEmptiesCaches) {
+  session.start({.simulate = [](const Trace&) { return kGiB; }});
+  step();
+  session.empty_cache();
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+  EXPECT_THAT(session.log(), Contains(HasSubstr("the job empties its cache")));
+}
+
 TEST_F(SessionTest, GoesOnWhereNothingCanBeSimulated) {
   session.start({.simulate = [](const Trace&) -> Bytes { fail("no such setting"); }});
   step_until_followed();
