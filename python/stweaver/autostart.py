@@ -3,7 +3,7 @@
 import atexit
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,7 +108,7 @@ def _finish(process: int, files: Files) -> None:
     stats = session.finish()
     files = _leave_out_outputs(files)
     earlier = _simulated_earlier(files, stats)
-    lines = list(summary.lines(stats, lambda device: _fate(device, files), earlier))
+    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
     if variables.VERBOSE.value != "0":
         for line in lines:
             _say(line, files.rank)
@@ -125,7 +125,7 @@ def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
     return files.whose.simulated(folder)
 
 
-def _fate(device: DeviceStats, files: Files) -> str:
+def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed, so that the next run makes a new one."""
     path = Path(str(files.options.get("save", "")).replace("{device}", str(device.device)))
     if "plan" in files.options and path.is_file():
@@ -134,7 +134,9 @@ def _fate(device: DeviceStats, files: Files) -> str:
         if device.why_no_plan.startswith("steps differ"):
             return f"no plan: {device.why_no_plan}"
         path.unlink()
-        why = device.why_no_plan or "it did not fit"
+        refused = f"stweaver[{device.device}]: not following the plan: "
+        refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
+        why = next(refusals, device.why_no_plan or "it did not fit")
         return f"did not follow {path.name}: {why}; the next run makes another"
     made = summary.fate_of(device)
     return made + (f", saved {path.name} for the next run" if path.is_file() else "")

@@ -1,10 +1,11 @@
 """The line at exit: what a job asked for, what it reserved, what PyTorch would have, and what it cost."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from package_api_test import device
-from stweaver import statistics, summary
+from stweaver import autostart, statistics, summary
 from stweaver.statistics import Peaks, Simulated, Stats
 
 GIB = 1 << 30
@@ -56,3 +57,23 @@ def test_what_was_simulated_is_read() -> None:
     document = device(0, follows=1) | {"simulated": {"steps": 3, "requested": 4, "reserved": 5, "new": 6}}
     (one,) = statistics.parse({"devices": [document]}).devices
     assert one.simulated == Simulated(steps=3, requested=4, reserved=5)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ((), "it did not fit"),
+        (("stweaver[0]: not following the plan: it takes too much",), "it takes too much"),
+        (("stweaver[1]: not following the plan: it takes too much",), "it did not fit"),
+    ],
+)
+def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
+    tmp_path: Path, log: tuple[str, ...], why: str
+) -> None:
+    plan = tmp_path / "job-device0.plan"
+    plan.touch()
+    template = tmp_path / "job-device{device}.plan"
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
+    fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
+    assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
+    assert not plan.exists()
