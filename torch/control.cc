@@ -10,6 +10,8 @@
 
 #include "reported.h"
 #include "session/session.h"
+#include "simulate/caching_allocator.h"
+#include "simulate/replay.h"
 
 namespace stweaver {
 namespace {
@@ -35,6 +37,12 @@ void print_line(const std::string& line) {
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 
+/// Under the settings that the job runs with.
+Bytes reserved_by_pytorch(const Trace& trace) {
+  CachingAllocator allocator(parse_settings(trace.settings));
+  return replay(trace, allocator).reserved_peak;
+}
+
 void set(SessionOptions& options, std::string_view name, std::string_view value) {
   if (name == "plan") {
     options.plan_path = value;
@@ -51,6 +59,8 @@ void set(SessionOptions& options, std::string_view name, std::string_view value)
     options.record_steps = count_of(name, value);
   } else if (name == "settings") {
     options.settings = value;
+  } else if (name == "simulate") {
+    if (flag_of(name, value)) options.simulate = reserved_by_pytorch;
   } else if (name == "verbose") {
     if (flag_of(name, value)) options.log = print_line;
   } else {
@@ -145,6 +155,15 @@ std::string json_of(const StepStatistics& step) {
       .json();
 }
 
+std::string json_of(const std::optional<Simulated>& simulated) {
+  if (!simulated) return "null";
+  return Object()
+      .add("steps", simulated->steps)
+      .add("requested", simulated->requested)
+      .add("reserved", simulated->reserved)
+      .json();
+}
+
 std::string json_of(const Session& session, int device) {
   const RuntimeStatistics now = session.allocator(device)->statistics();
   return Object()
@@ -175,6 +194,7 @@ std::string json_of(const Session& session, int device) {
       .add("ooms", now.ooms)
       .add("nanoseconds", now.nanoseconds)
       .put("mapping", json_of(now.mapping))
+      .put("simulated", json_of(session.simulated(device)))
       .json();
 }
 

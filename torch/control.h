@@ -21,6 +21,7 @@ const char* stweaver_headers();
 ///   steps=found        nobody calls stweaver_begin_step(): find steps in the request stream
 ///   record_steps=N     whole steps to record before planning
 ///   settings=TEXT      of PyTorch's own allocator, written into traces
+///   simulate=1         find out what PyTorch's CUDA allocator would have reserved for the recorded steps
 ///   verbose=1          print each transition on standard error
 /// "{device}" in a path stands for the device's number.
 const char* stweaver_start(void* session, const char* options);

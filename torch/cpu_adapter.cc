@@ -85,10 +85,19 @@ class Adapter final : public c10::Allocator {
     if (size == 0) return nullptr;
     if (is_forked_) return c10::GetDefaultCPUAllocator()->raw_allocate(size);
     void* memory = session_.allocate(0, static_cast<Bytes>(size), 0);
-    // It says best what is wrong when there is no memory.
-    if (memory == nullptr) memory = c10::GetDefaultCPUAllocator()->raw_allocate(size);
+    if (memory == nullptr) memory = allocate_or_explain(size);
     tell_profiler(memory, 1);
     return memory;
+  }
+
+  /// The default allocator's words say what was wrong, and ours why.
+  void* allocate_or_explain(std::size_t size) {
+    try {
+      return c10::GetDefaultCPUAllocator()->raw_allocate(size);
+    } catch (const c10::Error& error) {
+      const Shortage shortage = {.size = static_cast<Bytes>(size), .sees_others = false};
+      TORCH_CHECK(false, error.what_without_backtrace(), "\n", session_.explain_shortage(0, shortage));
+    }
   }
 
   /// What the parent's arena holds is left alone: the child has a copy of it as long as it lives.

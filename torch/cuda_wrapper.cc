@@ -315,14 +315,16 @@ class Wrapper final : public Delegate {
       TORCH_WARN("STWeaver is off, PyTorch's own allocator serves everything: ", error.what());
       return Delegate::raw_alloc_with_stream(size, stream);
     }
-    if (memory == nullptr) refuse(device);
+    if (memory == nullptr) refuse(device, size);
     if (is_watched()) tell_allocated(device, memory, stream);
     return memory;
   }
 
-  [[noreturn]] void refuse(DeviceIndex device) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, NativeUpstream::last_refusal(), " ", session_.account(device),
-                     ". stweaver.report() tells more; everything that could be given back was");
+  [[noreturn]] void refuse(DeviceIndex device, std::size_t size) {
+    const auto allowed = static_cast<Bytes>(limit_of(device).fraction * total_memory(device));
+    const Shortage shortage = {.size = static_cast<Bytes>(size), .allowed = allowed};
+    TORCH_CHECK_WITH(OutOfMemoryError, false, NativeUpstream::last_refusal(), "\n",
+                     session_.explain_shortage(device, shortage));
   }
 
   // ---- who wants to be told of each request ----

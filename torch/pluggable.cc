@@ -119,8 +119,8 @@ void* stweaver_malloc(ssize_t size, int device, void* stream) {
   void* const memory =
       floor.session.allocate(device, size, number_of(stream), floor.pools.of(device, stream));
   if (memory == nullptr)
-    throw Exhausted(text("CUDA out of memory. Tried to allocate ", in_gib(size), " on device ", device, ". ",
-                         floor.session.account(device)));
+    throw Exhausted(text("CUDA out of memory. Tried to allocate ", in_gib(size), " on device ", device, ".\n",
+                         floor.session.explain_shortage(device, {.size = size})));
   return memory;
 }
 

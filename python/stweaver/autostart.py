@@ -3,12 +3,13 @@
 import atexit
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stweaver import job, pytorch, session, variables
+from stweaver import job, live, pytorch, session, summary, variables
 from stweaver.error import Error
-from stweaver.statistics import GIB, DeviceStats
+from stweaver.statistics import DeviceStats, Simulated, Stats
 
 # A saved plan that served fewer of its run's requests is of no use to the next.
 GOOD_SHARE = 0.5
@@ -40,9 +41,19 @@ def start() -> None:
             verbose=variables.VERBOSE.value == "1",
         )
         atexit.register(_finish, os.getpid(), files)
+        _tell_how_it_goes(files)
     except Exception as error:  # whatever it is, the job must not fail for it
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
+
+
+def _tell_how_it_goes(files: Files) -> None:
+    """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
+    if variables.LIVE.value and files.whose is not None:
+        target = live.Target.parse(variables.LIVE.value)
+        if (files.rank or 0) == target.rank:
+            teller = live.Teller(target.path, lambda: live.line(session.stats(), files.rank))
+            atexit.register(teller.stop)
 
 
 def _find_files() -> Files:
@@ -94,27 +105,27 @@ def _finish(process: int, files: Files) -> None:
     """Say how it went, in one line for each device that was used; even if the job ended the session."""
     if os.getpid() != process:
         return
-    before = session.stats()
-    session.end()  # a plan may still be on its way to its file
+    stats = session.finish()
     files = _leave_out_outputs(files)
-    for device in before.devices:
-        if device.served.hits + device.served.misses > 0:
-            line = _summary(device, files)
-            if variables.VERBOSE.value != "0":
-                _say(line, files.rank)
+    earlier = _simulated_earlier(files, stats)
+    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
+    if variables.VERBOSE.value != "0":
+        for line in lines:
+            _say(line, files.rank)
 
 
-def _summary(device: DeviceStats, files: Files) -> str:
-    peaks, last = device.peaks, device.last_step.peaks
-    return (
-        f"device {device.device}: {peaks.requested / GIB:.2f} GiB asked for, "
-        f"{peaks.reserved / GIB:.2f} GiB reserved ({100 * peaks.efficiency:.1f} %; "
-        f"last step {100 * last.efficiency:.1f} %); "
-        f"{device.served.hits} requests planned, {device.served.misses} unplanned; {_fate(device, files)}"
-    )
+def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
+    """Return what earlier runs of the job know of PyTorch, and keep what this one knows for later ones."""
+    if files.whose is None or "save" not in files.options:
+        return {}
+    folder = files.options["save"].parent
+    known = {device.device: device.simulated for device in stats.devices if device.simulated is not None}
+    if known:
+        files.whose.keep_simulated(folder, known)
+    return files.whose.simulated(folder)
 
 
-def _fate(device: DeviceStats, files: Files) -> str:
+def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed, so that the next run makes a new one."""
     path = Path(str(files.options.get("save", "")).replace("{device}", str(device.device)))
     if "plan" in files.options and path.is_file():
@@ -123,10 +134,11 @@ def _fate(device: DeviceStats, files: Files) -> str:
         if device.why_no_plan.startswith("steps differ"):
             return f"no plan: {device.why_no_plan}"
         path.unlink()
-        why = device.why_no_plan or "it did not fit"
+        refused = f"stweaver[{device.device}]: not following the plan: "
+        refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
+        why = next(refusals, device.why_no_plan or "it did not fit")
         return f"did not follow {path.name}: {why}; the next run makes another"
-    why = f": {device.why_no_plan}" if device.why_no_plan else ""
-    made = "followed a plan made on the way" if device.plans > 0 else f"followed no plan{why}"
+    made = summary.fate_of(device)
     return made + (f", saved {path.name} for the next run" if path.is_file() else "")
 
 

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from stweaver import gpu
+from stweaver.statistics import Simulated
 from stweaver.version import __version__
 
 # The first of each that is set says it: torchrun, Slurm, Open MPI, MPICH.
@@ -60,9 +61,25 @@ class Job:
         return path if self.rank is None else path.with_name(f"{path.stem}-rank{self.rank}{path.suffix}")
 
     def keep_facts(self, folder: Path) -> None:
-        """Write what the fingerprint was made of."""
-        facts = {**self.facts, "outputs": sorted(self.outputs)}
-        self.facts_path(folder).write_text(json.dumps(facts, indent=2) + "\n")
+        """Write what the fingerprint was made of; keep_simulated()'s part stays."""
+        path = self.facts_path(folder)
+        kept = {name: value for name, value in _read_facts(path).items() if name == "simulated"}
+        facts = {**self.facts, "outputs": sorted(self.outputs), **kept}
+        path.write_text(json.dumps(facts, indent=2) + "\n")
+
+    def keep_simulated(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
+        """Add what PyTorch would have reserved, by device, to what keep_facts() wrote."""
+        kept = {str(device): asdict(what) for device, what in simulated.items()}
+        document = _read_facts(self.facts_path(folder)) | {"simulated": kept}
+        self.facts_path(folder).write_text(json.dumps(document, indent=2) + "\n")
+
+    def simulated(self, folder: Path) -> dict[int, Simulated]:
+        """Return what keep_simulated() kept, in this run of the job or an earlier one."""
+        try:
+            kept = _read_facts(self.facts_path(folder))["simulated"]
+            return {int(device): Simulated(**what) for device, what in kept.items()}
+        except (KeyError, ValueError, TypeError, AttributeError):
+            return {}
 
     def recognized(self, folder: Path) -> "Job":
         """Leave out what an earlier run of this job wrote, if there was one: it says nothing of the job."""
@@ -93,11 +110,17 @@ class Job:
 
 def _outputs_in(path: Path) -> list[str]:
     """Read what keep_facts() wrote; nothing from a file that is not so."""
-    try:
-        outputs = json.loads(path.read_text())["outputs"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    outputs = _read_facts(path).get("outputs")
     return [word for word in outputs if isinstance(word, str)] if isinstance(outputs, list) else []
+
+
+def _read_facts(path: Path) -> dict[str, Any]:
+    """Nothing from a file that has none."""
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:

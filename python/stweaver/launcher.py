@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from stweaver import variables
+from stweaver import live, variables
 from stweaver.error import Error
 
 SITE = Path(__file__).resolve().parent / "site"
@@ -30,20 +30,38 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), help="whose memory (default: cuda where there is a GPU)"
     )
+    parser.add_argument(
+        "--live",
+        metavar="RANK",
+        type=int,
+        nargs="?",
+        const=0,
+        help="show on standard error how it goes, of rank 0 unless another is named",
+    )
     loudness = parser.add_mutually_exclusive_group()
     loudness.add_argument("--verbose", action="store_true", help="a line for each transition")
     loudness.add_argument("--quiet", action="store_true", help="not even the line at exit")
     return parser
 
 
-def environment(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return what `stweaver run` sets and which command it runs; SystemExit for bad usage."""
+class Request(NamedTuple):
+    """What `stweaver run` sets, which command it runs, and the rank that is shown, if any."""
+
+    settings: dict[str, str]
+    command: list[str]
+    live: int | None
+
+
+def parse(arguments: Sequence[str]) -> Request:
+    """Read the arguments behind `run`; SystemExit for bad usage."""
     arguments = list(arguments)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser, command = _parser(), arguments[end + 1 :]
     options = parser.parse_args(arguments[:end])
     if not command:
         parser.error("name the command after --, as in: stweaver run -- python train.py")
+    if options.live is not None and options.live < 0:
+        parser.error(f"--live {options.live}: ranks count from 0")
     settings = {variables.RUN: "1"}
     if options.no_plan:
         settings[variables.PLANS] = ""
@@ -56,12 +74,15 @@ def environment(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     if options.verbose or options.quiet:
         settings[variables.VERBOSE] = "1" if options.verbose else "0"
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
-    return {variable.full_name: value for variable, value in settings.items()} | {"PYTHONPATH": path}, command
+    named = {variable.full_name: value for variable, value in settings.items()}
+    return Request(named | {"PYTHONPATH": path}, command, options.live)
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
     """Become the command; Error when it cannot be started."""
-    settings, command = environment(arguments)
+    settings, command, rank = parse(arguments)
+    if rank is not None:
+        settings[variables.LIVE.full_name] = str(live.start(rank))
     sys.stdout.flush()
     try:
         os.execvpe(command[0], command, {**os.environ, **settings})

@@ -2,11 +2,14 @@
 
 import atexit
 import os
+import sys
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stweaver import adapter, layout, pluggable, pytorch, statistics, variables
+from stweaver import summary as summary_of
 from stweaver.error import Error
 from stweaver.library import Adapter, Library
 from stweaver.steps import StepWatch
@@ -24,6 +27,7 @@ class Running:
     kind: str
     way: str
     watch: StepWatch | None
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def library(self) -> Library:
@@ -42,6 +46,7 @@ def enable(
     trace: PathLike | None = None,
     record_steps: int | None = None,
     verbose: bool | None = None,
+    summary: bool = False,
 ) -> None:
     """Record a few steps of the job, plan them in the background, and follow the plan.
 
@@ -57,6 +62,7 @@ def enable(
         trace: record the job's first steps into this file.
         record_steps: whole steps to record before planning; None: 2.
         verbose: a line on standard error for each transition; None: $STWEAVER_VERBOSE is 1.
+        summary: a line at exit for each device, on standard error. `stweaver run` writes it anyway.
 
     In paths "{device}" stands for the device's number. Where a process sees several devices and a path to
     write has no "{device}", it is put before the suffix: job.trace becomes job-device0.trace.
@@ -64,6 +70,8 @@ def enable(
     Raises:
         Error: something is missing or does not fit; one line says what, and what to do. The job can go on.
     """
+    if summary and variables.RUN.value != "1":
+        _summarize_at_exit()
     asked = any(argument is not None for argument in (device, way, plan, save, trace, record_steps, verbose))
     if is_enabled() and not asked:
         return
@@ -130,7 +138,8 @@ def stats() -> statistics.Stats:
     """
     if _latest is None:
         raise Error("STWeaver is not enabled in this process; call stweaver.enable() first")
-    return statistics.parse(_latest.library.statistics(_latest.adapter.session))
+    document = _latest.library.statistics(_latest.adapter.session)
+    return statistics.parse(document, time.monotonic() - _latest.began)
 
 
 def report() -> str:
@@ -146,6 +155,15 @@ def end() -> None:
     _latest.watch.detach()
     _latest.library.stop(_latest.adapter.session)
     _latest = replace(_latest, watch=None)
+
+
+def finish() -> statistics.Stats:
+    """End the session and tell how it went: what it was about at its end, and what was simulated by then."""
+    before = stats()
+    end()
+    simulated = {device.device: device.simulated for device in stats().devices}
+    devices = (replace(device, simulated=simulated[device.device]) for device in before.devices)
+    return replace(before, devices=tuple(devices))
 
 
 # ---- underneath ----
@@ -172,7 +190,8 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     opened = (
         pluggable.open_adapter(kind, library) if way == "pluggable" else adapter.open_adapter(kind, library)
     )
-    library.start(opened.session, options)
+    # Of PyTorch's allocators only the one for CUDA keeps memory that nobody uses.
+    library.start(opened.session, {"simulate": "1", **options} if kind == "cuda" else options)
     watch = StepWatch(lambda: library.begin_step(opened.session))
     try:
         opened.install()
@@ -181,6 +200,20 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
         library.stop(opened.session)
         raise
     _latest = Running(opened, kind, way, watch)
+
+
+def _summarize_at_exit() -> None:
+    """Once, however often it is called."""
+    atexit.unregister(_write_summary)
+    atexit.register(_write_summary)
+
+
+def _write_summary() -> None:
+    """In a forked child there is none."""
+    if _latest is None:
+        return
+    for line in summary_of.lines(finish()):
+        print(f"stweaver: {line}", file=sys.stderr, flush=True)
 
 
 def _to_read(path: PathLike) -> Path:

@@ -1,8 +1,10 @@
 """What a session knows of itself, as typed values. Sizes are bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from stweaver import metrics
 
 GIB = 1 << 30
 
@@ -63,6 +65,15 @@ class ArenaMapping:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """What PyTorch's CUDA allocator alone would have reserved for the job's first steps, as simulated."""
+
+    steps: int
+    requested: int  # asked for in them at most
+    reserved: int
+
+
+@dataclass(frozen=True)
 class DeviceStats:
     """One device, since the session first served it."""
 
@@ -93,6 +104,7 @@ class DeviceStats:
     ooms: int
     nanoseconds: int  # spent in STWeaver, as in Step
     mapping: ArenaMapping
+    simulated: Simulated | None = None  # where the job's first steps were recorded, on a GPU
 
     @property
     def saved(self) -> int:
@@ -121,6 +133,7 @@ class Stats:
 
     devices: tuple[DeviceStats, ...]
     log: tuple[str, ...]  # the latest transitions, oldest first
+    seconds: float = 0.0  # since the session began
 
     @property
     def hits(self) -> int:
@@ -157,6 +170,25 @@ class Stats:
         """Bytes that the last step left to others, of what the job has reserved at its worst."""
         return sum(device.saved for device in self.devices)
 
+    def flat(self, prefix: str = "", names: Collection[str] | None = None) -> dict[str, int | float]:
+        """Give numbers by name, for wandb, TensorBoard, MLflow and the like: {prefix + name: number}.
+
+        Args:
+            prefix: put before each name, as in "stweaver/".
+            names: only these; None: all (docs/python.md lists them).
+
+        Of several devices a name begins with the device: "device0/reserved_bytes".
+        """
+        return metrics.flat(self.devices, prefix, names)
+
+    def prometheus(self, labels: Mapping[str, object] | None = None) -> str:
+        """Write the same numbers in Prometheus' text format, with a label `device` and `labels` beside it.
+
+        Raises:
+            ValueError: a label's name is none.
+        """
+        return metrics.prometheus(self.devices, labels or {})
+
     def __str__(self) -> str:
         """Write a few lines to read."""
         return "\n".join(map(str, self.devices)) or "nothing has been allocated yet"
@@ -169,10 +201,10 @@ def _peaks(peaks: Peaks) -> str:
     )
 
 
-def parse(document: Mapping[str, Any]) -> Stats:
-    """Read what stweaver_statistics() (torch/control.h) answers."""
+def parse(document: Mapping[str, Any], seconds: float = 0.0) -> Stats:
+    """Read what stweaver_statistics() (torch/control.h) answers, `seconds` after the session began."""
     devices = tuple(_device(device) for device in document.get("devices", []))
-    return Stats(devices, tuple(document.get("log", [])))
+    return Stats(devices, tuple(document.get("log", [])), seconds)
 
 
 def _device(fields: Mapping[str, Any]) -> DeviceStats:
@@ -186,8 +218,14 @@ def _device(fields: Mapping[str, Any]) -> DeviceStats:
             "step": _step(fields["step"]),
             "last_step": _step(fields["last_step"]),
             "mapping": ArenaMapping(**_known(ArenaMapping, fields["mapping"])),
+            "simulated": parse_simulated(fields.get("simulated")),
         }
     )
+
+
+def parse_simulated(fields: Mapping[str, Any] | None) -> Simulated | None:
+    """Read what asdict() or the library made of it; None for None."""
+    return None if fields is None else Simulated(**_known(Simulated, fields))
 
 
 def _step(fields: Mapping[str, Any]) -> Step:

@@ -51,9 +51,11 @@ class StepWatch:
             self._hooks.pop().remove()
 
     def mark(self) -> None:
-        """Take the user's word that a step has ended."""
+        """Take the user's word that a step has ended; the first time an optimizer may have said so before."""
+        was_seen = not self._is_marked and self._leader is not None
         self._is_marked = True
-        self._boundary()
+        if not was_seen:
+            self._boundary()
 
     def will_step(self) -> None:
         """Take note that an optimizer is about to step."""

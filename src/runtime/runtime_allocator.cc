@@ -270,6 +270,8 @@ bool RuntimeAllocator::reclaim() {
 void RuntimeAllocator::note_out_of_memory(Bytes size) {
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
+  if (come_to_rest()) memory_.reclaim_all();  // what was mapped in vain
+  note_arena();
   accounts_.note_fallback(reserved);
   accounts_.note_out_of_memory(size, device_.memory().free);
 }
@@ -495,6 +497,16 @@ void RuntimeAllocator::for_each_in_arena(
   }
   std::sort(found.begin(), found.end());
   for (const auto& [address, size, stream] : found) visit(address, size, stream);
+}
+
+std::vector<RuntimeAllocator::Living> RuntimeAllocator::living() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Living> found;
+  found.reserve(blocks_.size());
+  blocks_.for_each([&](const LivingBlock& block) {
+    found.push_back({.size = block.size, .outlived_step = step_began_ > 0 && block.born <= step_began_});
+  });
+  return found;
 }
 
 std::vector<std::pair<std::uintptr_t, Bytes>> RuntimeAllocator::extents() const {

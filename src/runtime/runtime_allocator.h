@@ -106,6 +106,12 @@ class RuntimeAllocator {
 
   /// Calls visit(address, size, stream) for each living block in the arena, by address.
   void for_each_in_arena(const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const;
+  struct Living {
+    Bytes size = 0;              ///< as asked for
+    bool outlived_step = false;  ///< was there when the step began
+  };
+  /// The living blocks, the fallback's too, in no order.
+  [[nodiscard]] std::vector<Living> living() const;
   /// Where memory is behind the arena: [first byte, size in bytes), by address.
   [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
 

@@ -60,7 +60,8 @@ void Session::stop() {
   runs_ = finds_steps_ = false;
   for_each_place([](Place& place) {
     place.life.reset();
-    if (place.saver.valid()) place.saver.wait();
+    for (const std::future<void>* const work : {&place.saver, &place.simulator})
+      if (work->valid()) work->wait();
     place.allocator.drop_plan();
   });
 }
@@ -75,8 +76,10 @@ void Session::begin_life(Place& place) {
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
   if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
-  if (!options_.save_path.empty())
-    life.plan = [this, &place](const Trace& trace) { return plan_and_save(place, trace); };
+  life.plan = [this, &place](const Trace& trace) {
+    if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
+    return options_.save_path.empty() ? plan_step(trace) : plan_and_save(place, trace);
+  };
   const std::int64_t before = place.allocator.statistics().served.all();
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
@@ -119,6 +122,23 @@ void Session::save(Place& place, std::function<Plan()> plan) {
       write(text("saved a plan for the next run as ", path));
     } catch (const std::exception& error) {
       write(text("no plan saved: ", error.what()));
+    }
+  });
+}
+
+/// In another thread. A recording that was too short is followed by a longer one, which says more.
+void Session::simulate(Place& place, const Trace& trace) {
+  if (place.simulator.valid()) place.simulator.wait();
+  place.simulator = std::async(std::launch::async, [this, &place, trace] {
+    try {
+      if (was_emptied_) fail("the job empties its cache");
+      const Simulated result = {.steps = std::ssize(trace.marks),
+                                .requested = peak_requested(trace),
+                                .reserved = options_.simulate(trace)};
+      const std::scoped_lock lock(log_mutex_);
+      place.simulated = result;
+    } catch (const std::exception& error) {
+      write(text("not known what PyTorch's allocator would have reserved: ", error.what()));
     }
   });
 }
@@ -207,6 +227,7 @@ void Session::record_stream(void* memory, Stream stream) const {
 }
 
 void Session::empty_cache() {
+  was_emptied_ = true;
   for_each_place([](Place& place) { place.allocator.empty_cache(); });
 }
 
@@ -252,14 +273,19 @@ std::string Session::why_no_plan(int device) const {
   return why;
 }
 
-std::string Session::account(int device) const {
+std::string Session::explain_shortage(int device, Shortage shortage) const {
   const RuntimeAllocator* const found = allocator(device);
-  if (found == nullptr) return "STWeaver holds nothing on this device";
-  const RuntimeStatistics now = found->statistics();
-  const Bytes in_use = now.planned + now.reused + now.unplanned;
-  return text("STWeaver holds an arena of ", in_gib(now.arena), " with ", in_gib(in_use),
-              " in use; PyTorch's own allocator holds ", in_gib(now.fallback_reserved), " with ",
-              in_gib(now.fallback), " in use");
+  if (found == nullptr) return "STWeaver holds nothing on this device.";
+  shortage.stage = stage(device);
+  shortage.why_no_plan = why_no_plan(device);
+  shortage.device = places_[static_cast<std::size_t>(device)].load()->device->memory();
+  return explain(*found, shortage);
+}
+
+std::optional<Simulated> Session::simulated(int device) const {
+  if (allocator(device) == nullptr) return std::nullopt;
+  const std::scoped_lock lock(log_mutex_);
+  return places_[static_cast<std::size_t>(device)].load()->simulated;
 }
 
 std::vector<std::string> Session::log() const {

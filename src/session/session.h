@@ -8,12 +8,14 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "device/device.h"
 #include "runtime/runtime.h"
-#include "session/saved_plan.h"  // IWYU pragma: export
+#include "session/out_of_memory.h"  // IWYU pragma: export
+#include "session/saved_plan.h"     // IWYU pragma: export
 
 namespace stweaver {
 
@@ -27,6 +29,16 @@ struct SessionOptions {
   int record_steps = LifeCycleOptions().record_steps;
   std::string settings = {};                              ///< of the upstream allocator, for traces
   std::function<void(const std::string& line)> log = {};  ///< gets a line for each transition; may be empty
+  /// What the upstream allocator alone would have reserved at most for a trace, in bytes; empty where nobody
+  /// can tell. Called in a thread of its own, and may throw Error.
+  std::function<Bytes(const Trace& trace)> simulate = {};
+};
+
+/// What the upstream allocator alone would have reserved for the job's beginning.
+struct Simulated {
+  std::int64_t steps = 0;  ///< that the recording has the ends of
+  Bytes requested = 0;     ///< asked for in it at most
+  Bytes reserved = 0;      ///< as simulated
 };
 
 /// One RuntimeAllocator and one LifeCycle for each device, made when the device is first asked for memory.
@@ -84,8 +96,12 @@ class Session {
   [[nodiscard]] std::string stage(int device) const;
   /// Why the device's job follows no plan: LifeCycle::why_no_plan().
   [[nodiscard]] std::string why_no_plan(int device) const;
-  /// What a device's memory is used for, in one line, for messages about running out of it.
-  [[nodiscard]] std::string account(int device) const;
+  /// Why a request for `shortage.size` bytes of the device failed: explain() (out_of_memory.h). Of `shortage`
+  /// only what the caller alone knows need be set.
+  [[nodiscard]] std::string explain_shortage(int device, Shortage shortage) const;
+  /// What SessionOptions::simulate said of the job's beginning; nothing where that was not recorded, or not
+  /// simulated yet, or where the program has emptied caches, which no recording tells.
+  [[nodiscard]] std::optional<Simulated> simulated(int device) const;
   /// The latest lines of the log, oldest first.
   [[nodiscard]] std::vector<std::string> log() const;
 
@@ -98,10 +114,12 @@ class Session {
     std::unique_ptr<Device> device;
     std::unique_ptr<Upstream> upstream;
     RuntimeAllocator allocator;
-    bool begins = false;            ///< the first recording has seen the job from its first request on
-    std::size_t saved = 0;          ///< slots of the step in the plan that was saved for the next run
-    std::function<Plan()> to_save;  ///< makes the plan for the next run, once it has proved itself
-    std::future<void> saver;        ///< at work on it
+    bool begins = false;                 ///< the first recording has seen the job from its first request on
+    std::size_t saved = 0;               ///< slots of the step in the plan that was saved for the next run
+    std::function<Plan()> to_save;       ///< makes the plan for the next run, once it has proved itself
+    std::future<void> saver;             ///< at work on it
+    std::future<void> simulator;         ///< at work on what upstream would have reserved
+    std::optional<Simulated> simulated;  ///< guarded by log_mutex_
     std::unique_ptr<LifeCycle> life;
   };
 
@@ -111,6 +129,7 @@ class Session {
   Plan plan_and_save(Place& place, const Trace& trace);
   void save_if_followed(Place& place);
   void save(Place& place, std::function<Plan()> plan);
+  void simulate(Place& place, const Trace& trace);
   void count_request();
   [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }
   void free_now(void* memory) const;
@@ -126,12 +145,13 @@ class Session {
   bool runs_ = false;
   std::atomic<bool> finds_steps_{false};
   std::atomic<std::uint32_t> requests_{0};
+  std::atomic<bool> was_emptied_{false};  ///< the program has called empty_cache()
 
   std::mutex deferred_mutex_;
   std::vector<void*> deferred_;  ///< freed while a graph was captured
   std::atomic<bool> any_deferred_{false};
 
-  mutable std::mutex log_mutex_;
+  mutable std::mutex log_mutex_;  ///< guards what threads of ours write
   std::deque<std::string> log_;
 };
 

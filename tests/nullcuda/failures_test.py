@@ -1,5 +1,7 @@
 """Calls of the driver that fail: the job under STWeaver ends as it would under PyTorch, or goes on."""
 
+import re
+
 import pytest
 from runs import PROGRAMS, null_run
 
@@ -60,6 +62,10 @@ def test_too_little_memory_is_out_of_memory_as_under_pytorch() -> None:
         done = null_run(PROGRAMS / "train_layers.py", way, STEPS, options=("--memory", "600"))
         assert done.returncode == 1
         assert "torch.OutOfMemoryError: CUDA out of memory." in done.stderr
+    asked = r"^STWeaver: asked for \S+ MiB in step \d+ \(\w+\); the device has 600.00 MiB"
+    assert re.search(asked, done.stderr, re.MULTILINE)
+    assert re.search(r"^  Alive: .* most of it in blocks of \S+ MiB \(\d+\)", done.stderr, re.MULTILINE)
+    assert "\n  What would help: recompute activations" in done.stderr
 
 
 def test_events_that_stay_open_cost_memory_and_nothing_else() -> None:

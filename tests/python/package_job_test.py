@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from stweaver import gpu, job
+from stweaver.statistics import Simulated
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +60,18 @@ def test_what_a_run_writes_does_not_make_the_next_one_another_job(tmp_path: Path
     assert first.outputs == {"log.json"}
     for _ in range(2):
         assert run_that_writes(tmp_path, "log.json").fingerprint == first.fingerprint
+
+
+def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
+    first = run_that_writes(tmp_path, "log.json")
+    assert first.simulated(tmp_path) == {}
+    simulated = {0: Simulated(steps=3, requested=4, reserved=5)}
+    first.keep_simulated(tmp_path, simulated)
+    for _ in range(2):
+        assert run_that_writes(tmp_path, "log.json").simulated(tmp_path) == simulated
+    for bad in ('{"simulated": 3}', '{"simulated": {"a": {}}}', '{"simulated": {"0": {}}}', "["):
+        first.facts_path(tmp_path).write_text(bad)
+        assert first.simulated(tmp_path) == {}
 
 
 def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path) -> None:

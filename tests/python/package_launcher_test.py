@@ -34,7 +34,7 @@ def script(folder: Path, *lines: str) -> Path:
 def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "/mine")
-    settings, command = launcher.environment(
+    settings, command, rank = launcher.parse(
         [
             "--plans",
             "plans",
@@ -49,7 +49,7 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             "--",
         ]
     )
-    assert command == ["a", "--quiet", "--"]
+    assert (command, rank) == (["a", "--quiet", "--"], None)
     assert settings == {
         "STWEAVER_RUN": "1",
         "STWEAVER_PLANS": str(tmp_path / "plans"),
@@ -58,12 +58,14 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         "STWEAVER_VERBOSE": "1",
         "PYTHONPATH": f"{launcher.SITE}{os.pathsep}/mine",
     }
-    assert launcher.environment(["--no-plan", "--", "a"])[0]["STWEAVER_PLANS"] == ""
-    assert launcher.environment(["--quiet", "--", "a"])[0]["STWEAVER_VERBOSE"] == "0"
+    assert launcher.parse(["--no-plan", "--", "a"]).settings["STWEAVER_PLANS"] == ""
+    assert [launcher.parse([*live, "--", "a"]).live for live in (["--live"], ["--live", "3"])] == [0, 3]
+    assert launcher.parse(["--quiet", "--", "a"]).settings["STWEAVER_VERBOSE"] == "0"
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--"], ["python", "train.py"], ["--verbose", "--quiet", "--", "a"]]
+    "arguments",
+    [[], ["--"], ["python", "train.py"], ["--verbose", "--quiet", "--", "a"], ["--live", "-1", "--", "a"]],
 )
 def test_bad_usage_is_status_2(python: Run, arguments: list[str]) -> None:
     result = python(*RUN, *arguments)

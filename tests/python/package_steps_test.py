@@ -118,8 +118,15 @@ def test_an_optimizer_that_is_gone_leads_no_more(counter: Counter) -> None:
 
 def test_after_a_mark_only_marks_count(counter: Counter) -> None:
     optimizer = Optimizer()
-    counter.watch.has_stepped(optimizer)
     counter.watch.mark()
     counter.watch.has_stepped(optimizer)
     counter.watch.mark()
+    assert counter.boundaries == 2
+
+
+def test_a_step_that_an_optimizer_and_the_first_mark_end_is_one_step(counter: Counter) -> None:
+    optimizer = Optimizer()
+    for _ in range(3):
+        counter.watch.has_stepped(optimizer)
+        counter.watch.mark()
     assert counter.boundaries == 3

@@ -138,7 +138,8 @@ def test_the_second_run_follows_the_plan_of_the_first(python: Run, tmp_path: Pat
     (plan,) = (tmp_path / ".stweaver").glob("*.plan")
     assert f"saved {plan.name} for the next run" in first.stderr
     second = python(*command, cwd=tmp_path)
-    assert re.search(rf" requests planned, \d+ unplanned; followed {plan.name}$", second.stderr, re.MULTILINE)
+    how = r"(100|99) % of \d+ requests planned"
+    assert re.search(rf" s in STWeaver .*; {how}; followed {plan.name}$", second.stderr, re.MULTILINE)
     assert json.loads(first.stdout)["losses"] == json.loads(second.stdout)["losses"]
     other = python(*command[:-1], "31", cwd=tmp_path)
     assert "followed small_transformer-" not in other.stderr, "other arguments make another job"
@@ -157,7 +158,9 @@ def test_the_second_run_follows_the_plan_of_a_job_that_disables_us_itself(
     job = ("job.py", "plain", "--log", "log.json", "--steps", "30")
     for fate in ("followed a plan made on the way, saved job-", "followed job-"):
         result = python(*run, *job, cwd=tmp_path)
-        assert re.search(rf"^stweaver: .* unplanned; {fate}", result.stderr, re.MULTILINE), result.stderr
+        assert re.search(rf"^stweaver: .* requests planned; {fate}", result.stderr, re.MULTILINE), (
+            result.stderr
+        )
 
 
 def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> None:
@@ -192,6 +195,45 @@ print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0
 """
     result = python("-c", program)
     assert result.stdout == "0 True 10\n", result.stderr
+
+
+def test_a_script_that_enables_it_may_have_the_line_at_exit_too(python: Run) -> None:
+    program = "import torch, stweaver; {}; torch.ones(1 << 20)"
+    line = (
+        r"stweaver: device 0: 0.00 GiB asked for, 0.01 GiB reserved \(\S+ %; last step \S+ %\); "
+        r"0.0 s in STWeaver \(\S+ % of the run\); 0 % of 1 requests planned; followed no plan\n"
+    )
+    once = "stweaver.enable(device='cpu', summary=True)"
+    for enable in (once, f"{once}; {once}", f"{once}; stweaver.disable(); {once}"):
+        assert re.fullmatch(line, python("-c", program.format(enable)).stderr)
+    assert python("-c", program.format("stweaver.enable(device='cpu')")).stderr == ""
+
+
+def test_out_of_memory_says_what_is_held_and_what_would_help(python: Run) -> None:
+    program = """
+import torch, stweaver
+stweaver.enable(device="cpu")
+weight = torch.ones(1 << 20, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+for _ in range(2):
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+torch.empty(1 << 50, dtype=torch.uint8)
+"""
+    result = python("-c", program)
+    assert result.returncode == 1
+    *_, torchs, asked, held, idle, alive, remedy = result.stderr.splitlines()
+    assert torchs.startswith("RuntimeError: ")
+    assert "DefaultCPUAllocator: can't allocate memory" in torchs
+    assert re.match(r"STWeaver: asked for 1048576.00 GiB in step 2 \(\w+\); the device has \S+ GiB.", asked)
+    assert re.match(
+        r"  Held: \S+ MiB by STWeaver's arena, 16.00 MiB of it in use; 0 bytes by PyTorch's", held
+    )
+    assert idle.startswith("  Idle: ")
+    assert re.match(
+        r"  Alive: 16.00 MiB from before this step, .*most of it in blocks of 4.00 MiB \(4\)", alive
+    )
+    assert remedy.startswith("  What would help: the request alone is larger than the device")
 
 
 def test_torch_gets_statistics_where_it_has_none_of_its_own(python: Run) -> None:

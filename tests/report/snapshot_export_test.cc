@@ -7,8 +7,8 @@
 
 #include "support/job.h"
 #include "trace/snapshot.h"
-#include "trace/sources.h"
-#include "trace/traces.h"
+#include "support/sources.h"
+#include "support/traces.h"
 
 namespace stweaver {
 namespace {

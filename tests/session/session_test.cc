@@ -16,7 +16,9 @@
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 #include "runtime/runtime.h"
+#include "simulate/caching_allocator.h"
 #include "simulate/caching_upstream.h"
+#include "simulate/replay.h"
 #include "support/files.h"
 #include "trace/trace.h"
 
@@ -301,10 +303,60 @@ TEST_F(SessionTest, StartsAgain) {
   EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
 }
 
-TEST_F(SessionTest, SaysWhatTheMemoryIsUsedFor) {
-  EXPECT_THAT(session.account(0), HasSubstr("holds nothing"));
+TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
+  const auto reserved = [](const Trace& trace) {
+    CachingAllocator allocator{AllocatorSettings()};
+    return replay(trace, allocator).reserved_peak;
+  };
+  session.start({.simulate = reserved});
+  void* const weights = take(0, 3 * kMiB);
+  EXPECT_FALSE(session.simulated(0));
+  step_until_followed();
+  session.stop();  // waits for it
+  session.free(weights);
+  ASSERT_TRUE(session.simulated(0));
+  EXPECT_GE(session.simulated(0)->steps, 3);
+  EXPECT_EQ(session.simulated(0)->requested, session.allocator(0)->statistics().peaks.requested);
+  EXPECT_EQ(session.simulated(0)->reserved, 32 * kMiB) << "a segment of 20 MiB and six of 2";
+  EXPECT_FALSE(session.simulated(1));
+}
+
+TEST_F(SessionTest, SimulatesNothingForAJobThatItDidNotSeeFromTheStart) {
+  session.free(take(0, kMiB));
+  session.start({.simulate = [](const Trace&) { return kGiB; }});
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+}
+
+TEST_F(SessionTest, SimulatesNothingForAJobThatEmptiesCaches) {
+  session.start({.simulate = [](const Trace&) { return kGiB; }});
+  step();
+  session.empty_cache();
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+  EXPECT_THAT(session.log(), Contains(HasSubstr("the job empties its cache")));
+}
+
+TEST_F(SessionTest, GoesOnWhereNothingCanBeSimulated) {
+  session.start({.simulate = [](const Trace&) -> Bytes { fail("no such setting"); }});
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.simulated(0));
+  EXPECT_THAT(session.log(), Contains(HasSubstr("would have reserved: no such setting")));
+}
+
+TEST_F(SessionTest, SaysWhyARequestFailed) {
+  EXPECT_THAT(session.explain_shortage(0, {.size = kGiB}), HasSubstr("holds nothing"));
+  session.start({});
   void* const memory = take(0, kGiB);
-  EXPECT_THAT(session.account(0), HasSubstr("PyTorch's own allocator holds 1.00 GiB with 1.00 GiB in use"));
+  EXPECT_EQ(take(0, 2 * kCapacity), nullptr);
+  const std::string why = session.explain_shortage(0, {.size = 2 * kCapacity});
+  EXPECT_THAT(
+      why,
+      HasSubstr("asked for 8.00 GiB in step 0 (recording); the device has 4.00 GiB, 3.00 GiB of it free"));
+  EXPECT_THAT(why, HasSubstr("1.00 GiB by STWeaver's arena, 1.00 GiB of it in use"));
   session.free(memory);
 }
 

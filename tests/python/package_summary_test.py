@@ -1,0 +1,79 @@
+"""The line at exit: what a job asked for, what it reserved, what PyTorch would have, and what it cost."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from package_api_test import device
+from stweaver import autostart, statistics, summary
+from stweaver.statistics import Peaks, Simulated, Stats
+
+GIB = 1 << 30
+
+
+def stats(simulated: Simulated | None = None, **changes: object) -> Stats:
+    one = replace(
+        statistics.parse({"devices": [device(0, follows=1)]}).devices[0],
+        peaks=Peaks(requested=40 * GIB, reserved=41 * GIB, fallback_reserved=0),
+        nanoseconds=1_500_000_000,
+        simulated=simulated,
+    )
+    return Stats((replace(one, **changes),), (), seconds=300.0)  # type: ignore[arg-type]
+
+
+def line(of: Stats, earlier: Simulated | None = None) -> str:
+    (only,) = summary.lines(of, earlier=None if earlier is None else {0: earlier})
+    return only
+
+
+def test_it_says_what_was_asked_for_reserved_and_spent() -> None:
+    assert line(stats()) == (
+        "device 0: 40.00 GiB asked for, 41.00 GiB reserved (97.6 %; last step 80.0 %); "
+        "1.5 s in STWeaver (0.5 % of the run); 75 % of 4 requests planned; followed a plan made on the way"
+    )
+
+
+@pytest.mark.parametrize(("requested", "asked"), [(40 * GIB, ""), (30 * GIB, ", with 30.00 GiB asked for")])
+def test_it_says_what_pytorch_would_have_reserved_where_that_is_known(requested: int, asked: str) -> None:
+    simulated = Simulated(steps=3, requested=requested, reserved=52 * GIB)
+    alone = f"; PyTorch alone would have reserved 52.00 GiB in the first 3 steps{asked} (simulated"
+    assert f"{alone});" in line(stats(simulated))
+    assert f"{alone} in an earlier run);" in line(stats(), simulated)
+    assert f"{alone});" in line(stats(simulated), Simulated(steps=1, requested=1, reserved=1))
+    assert "PyTorch alone" not in line(stats())
+
+
+def test_it_says_why_no_plan_was_followed() -> None:
+    assert line(stats(plans=0, why_no_plan="steps differ")).endswith("; followed no plan: steps differ")
+    assert line(stats(plans=0)).endswith("; followed no plan")
+
+
+def test_a_device_that_was_asked_for_nothing_has_no_line() -> None:
+    nothing = replace(stats().devices[0].served, hits=0, misses=0)
+    assert list(summary.lines(stats(served=nothing))) == []
+
+
+def test_what_was_simulated_is_read() -> None:
+    document = device(0, follows=1) | {"simulated": {"steps": 3, "requested": 4, "reserved": 5, "new": 6}}
+    (one,) = statistics.parse({"devices": [document]}).devices
+    assert one.simulated == Simulated(steps=3, requested=4, reserved=5)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ((), "it did not fit"),
+        (("stweaver[0]: not following the plan: it takes too much",), "it takes too much"),
+        (("stweaver[1]: not following the plan: it takes too much",), "it did not fit"),
+    ],
+)
+def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
+    tmp_path: Path, log: tuple[str, ...], why: str
+) -> None:
+    plan = tmp_path / "job-device0.plan"
+    plan.touch()
+    template = tmp_path / "job-device{device}.plan"
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
+    fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
+    assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
+    assert not plan.exists()
