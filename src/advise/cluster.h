@@ -20,7 +20,6 @@ struct Gpu {
   int domain = 8;        ///< GPUs that such links join
   double network = 0;    ///< to other domains, bytes/s per GPU
   bool ultra = false;    ///< Blackwell Ultra: more power, and higher clocks under load
-  double dollars_per_hour = 0;
 };
 
 /// The GPUs that are known.

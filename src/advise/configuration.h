@@ -14,7 +14,7 @@ enum class Recompute : std::uint8_t {
   kNone,
   kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept
   kOperators,  ///< the same and every second product (torchtitan's selective policy by operator)
-  kFull,       ///< every layer keeps its input only
+  kFull,       ///< a layer keeps its input only
 };
 
 struct Configuration {
@@ -30,6 +30,7 @@ struct Configuration {
   int global_batch = 1;
   int sequence = 0;
   Recompute recompute = Recompute::kNone;
+  int recompute_layers = 0;  ///< with kFull: the first so many layers of each model chunk; 0 for all
   bool offload_optimizer = false;
   Precision precision = Precision::kBf16;
   bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
@@ -58,6 +59,11 @@ int sharding(const Configuration& configuration);
 /// Ranks that share the optimizer states of one expert, each of which lives whole on one rank of an expert
 /// parallel group: gpus / (pp ep).
 int expert_sharding(const Configuration& configuration);
+
+/// Layers of the largest model chunk of a pipeline stage.
+int chunk_layers(const Job& job);
+/// Those of them that are recomputed as a whole.
+int recomputed_layers(const Job& job);
 
 /// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
 std::string why_not(const Job& job);

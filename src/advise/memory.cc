@@ -229,7 +229,9 @@ class StepRecorder {
   }
 
  private:
-  [[nodiscard]] bool full() const { return how_.recompute == Recompute::kFull; }
+  [[nodiscard]] bool is_recomputed(std::size_t layer) const {
+    return layer < static_cast<std::size_t>(recomputed_layers(job_));
+  }
   [[nodiscard]] int layers_of(int chunk) const {
     return layers_ / how_.virtual_stages + (chunk < layers_ % how_.virtual_stages ? 1 : 0);
   }
@@ -240,7 +242,7 @@ class StepRecorder {
     for (int i = 0; i < layers_of(passage.chunk); ++i) {
       kept.push_back({recording_.allocate(layer_.kept.front())});
       const std::vector<std::size_t> ids = recording_.allocate(inner());
-      if (full()) {
+      if (is_recomputed(static_cast<std::size_t>(i))) {
         recording_.free(ids);
       } else {
         kept.back().insert(kept.back().end(), ids.begin(), ids.end());
@@ -253,7 +255,7 @@ class StepRecorder {
     auto kept = live_.extract({passage.chunk, passage.batch});
     std::size_t gradient = recording_.allocate(layer_.gradient);
     for (std::size_t i = kept.mapped().size(); i-- > 0;) {
-      if (full()) {
+      if (is_recomputed(i)) {
         const std::vector<std::size_t> again = recording_.allocate(inner());
         kept.mapped()[i].insert(kept.mapped()[i].end(), again.begin(), again.end());
       }
@@ -282,12 +284,13 @@ RankMemory live_memory(const Job& job, int stage) {
   const States states = states_of(job, stage);
   const LayerTensors layer = layer_tensors(job);
   const double all = sum_of(layer.kept);
-  const bool full = how.recompute == Recompute::kFull;
   const double chunk = static_cast<double>(stage_layers(job, stage)) / how.virtual_stages;
+  const double recomputed = std::min<double>(recomputed_layers(job), chunk);
+  const bool full = recomputed > 0;
   RankMemory memory;
   memory.stage = stage;
   memory.states = states.weights + states.gradients + states.optimizer;
-  memory.activations = in_flight(how, stage) * chunk * (full ? layer.kept.front() : all);
+  memory.activations = in_flight(how, stage) * (recomputed * layer.kept.front() + (chunk - recomputed) * all);
   const double rebuilt = full ? all - layer.kept.front() : 0;
   memory.transient = rebuilt + 2 * layer.gradient;
   if (stage == how.pp - 1) memory.transient = std::max(memory.transient, sum_of(logits(job)));

@@ -38,6 +38,14 @@ std::string layout_of(const Configuration& how) {
   return layout.empty() ? "-" : layout;
 }
 
+/// "none", "selective", "full", "full, 3 layers".
+std::string recompute_of(const Configuration& how) {
+  std::string name = name_of(how.recompute);
+  if (how.recompute == Recompute::kFull && how.recompute_layers > 0)
+    name += fmt::format(", {} layer{}", how.recompute_layers, how.recompute_layers > 1 ? "s" : "");
+  return name;
+}
+
 std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy) {
   std::string out = fmt::format("{} rows: mean absolute error {}, median {}\n", accuracy.rows,
                                 percent(accuracy.mean), percent(accuracy.median));
@@ -77,6 +85,7 @@ Json configuration_json(const Configuration& how) {
           {"global_batch", how.global_batch},
           {"sequence", how.sequence},
           {"recompute", name_of(how.recompute)},
+          {"recompute_layers", how.recompute_layers},
           {"offload_optimizer", how.offload_optimizer},
           {"precision", name_of(how.precision)}};
 }
@@ -140,39 +149,43 @@ std::string advise_text(const Recommendation& advice) {
     return fmt::format(
         "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
         "or more pipeline stages may help\n",
-        advice.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
-  Table table({"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s", "$/Mtoken", "planned GiB",
-               "expandable", "default"},
-              "rrlrlrrrrrr");
+        advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
+  Table table(
+      {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
+       advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},
+      "rrlrlrrrrrrr");
   std::string flags;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto& [choice, reservation] = advice.choices[i];
     const Configuration& how = choice.configuration;
     table.add_row(
         {std::to_string(i + 1), std::to_string(how.gpus), layout_of(how), std::to_string(how.micro_batch),
-         name_of(how.recompute) + (how.offload_optimizer ? ", offload" : ""),
+         recompute_of(how) + (how.offload_optimizer ? ", offload" : ""),
          fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
-         fmt::format("{:.2f}", choice.cost(advice.gpu)), fmt::format("{:.1f}", to_gib(reservation.planned)),
+         fmt::format("{:.4g}", choice.cost() * advice.price.value_or(1)),
+         fmt::format("{:.1f}", to_gib(reservation.planned)),
          fmt::format("{:.1f}", to_gib(reservation.expandable)),
-         fmt::format("{:.1f}", to_gib(reservation.native))});
+         fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
     flags +=
         fmt::format("{}: {}\n", i + 1,
                     megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how}));
   }
   return table.text() +
-         fmt::format("{} of {} on the front, from {} configurations in {:.2f} s{}\n\nfor Megatron-LM:\n",
-                     advice.choices.size(), advice.front, advice.evaluations, advice.seconds,
-                     advice.stopped ? ", stopped early" : "") +
+         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n\nfor Megatron-LM:\n",
+                     advice.choices.size(), advice.front.choices.size(),
+                     advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
+                     advice.seconds, advice.front.stopped ? ", stopped early" : "") +
          flags;
 }
 
 Json advise_json(const Recommendation& advice) {
   Json out = {{"model", advice.model.name},
               {"gpu", advice.gpu.name},
-              {"evaluations", advice.evaluations},
+              {"evaluations", advice.front.evaluations},
+              {"exhaustive", advice.front.exhaustive},
               {"seconds", advice.seconds},
-              {"front", advice.front},
-              {"stopped", advice.stopped},
+              {"front", advice.front.choices.size()},
+              {"stopped", advice.front.stopped},
               {"max_memory", static_cast<Bytes>(advice.memory)}};
   Json choices = Json::array();
   for (const auto& [choice, reservation] : advice.choices) {
@@ -181,7 +194,8 @@ Json advise_json(const Recommendation& advice) {
         {{"configuration", configuration_json(how)},
          {"step_seconds", choice.seconds},
          {"tokens_per_second", choice.rate()},
-         {"dollars_per_million_tokens", choice.cost(advice.gpu)},
+         {"gpu_hours_per_billion_tokens", choice.cost()},
+         {"headroom", choice.headroom},
          {"live", static_cast<Bytes>(choice.memory)},
          {"requested", reservation.requested},
          {"reserved", reservation.planned},

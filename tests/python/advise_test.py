@@ -64,6 +64,37 @@ def test_choices_say_what_they_cost(answer: Answer) -> None:
         assert "--tensor-model-parallel-size 2" in choice["megatron"]
 
 
+def test_a_search_of_a_large_space_stays_in_its_budget(answer: Answer) -> None:
+    document = answer(
+        "advise", "llama3_70b", "--gpus", "256", "--gpu", "h100", "--evaluations", "3000", "--choices", "2"
+    )
+    assert document["exhaustive"] is False
+    assert 3000 <= document["evaluations"] < 3200
+    whole = answer(
+        "advise", "llama3_70b", "--gpus", "256", "--gpu", "h100", "--exhaustive", "--choices", "2"
+    )
+    assert whole["exhaustive"] is True
+    assert whole["evaluations"] > 30_000
+    assert whole["choices"][0]["step_seconds"] <= document["choices"][0]["step_seconds"]
+
+
+def test_objectives_are_chosen(answer: Answer) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "1"]
+    fastest = answer(*given, "--objective", "time")["choices"][0]
+    longest = answer(*given, "--objective", "headroom")["choices"][0]
+    assert longest["headroom"] > fastest["headroom"]
+    assert longest["step_seconds"] > fastest["step_seconds"]
+
+
+def test_costs_are_in_hours_or_in_the_money_that_is_named(answer: Answer, stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "1"]
+    choice = answer(*given)["choices"][0]
+    hours = choice["configuration"]["gpus"] / choice["tokens_per_second"] * 1e9 / 3600
+    assert choice["gpu_hours_per_billion_tokens"] == pytest.approx(hours)
+    assert "GPU h/Gtoken" in stweaver(*given).stdout
+    assert "price/Gtoken" in stweaver(*given, "--price", "2.5").stdout
+
+
 def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(
@@ -96,6 +127,7 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp"], "not of the form"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
     ],
 )
