@@ -124,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     seeds = parser.parse_args().seeds
-    command = [COMMAND, "--seeds", str(seeds)]
+    command = [str(COMMAND), "--seeds", str(seeds)]
     cases = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     print("| problem | configurations | front | evaluations | search | hypervolume | front's points |")
     print("|---|---|---|---|---|---|---|")

@@ -46,6 +46,8 @@ std::vector<Gpu> make_gpus() {
     gpu.fp4 = f.fp4 * kTera;
     gpu.bandwidth = f.bandwidth * kGiga;
     gpu.memory = static_cast<Bytes>(f.memory * static_cast<double>(kGiB));
+    // c10's default: 32 MiB from Hopper on, 8.125 MiB before.
+    gpu.workspace = f.fp8 > f.bf16 ? 32 * kMiB : 65 * kMiB / 8;
     gpu.link = f.link * kGiga;
     gpu.network = f.network * kGiga;
     gpu.domain = f.domain;

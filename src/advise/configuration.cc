@@ -53,7 +53,7 @@ int sharding(const Configuration& configuration) {
 }
 
 int expert_sharding(const Configuration& configuration) {
-  return std::max(1, configuration.gpus / configuration.pp / configuration.ep);
+  return std::max(1, configuration.gpus / configuration.pp / configuration.ep / configuration.expert_tp);
 }
 
 int chunk_layers(const Job& job) {

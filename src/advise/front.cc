@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/base.h"
@@ -28,16 +30,37 @@ constexpr std::int64_t kNow = 8192;  ///< configurations between two signs of li
 /// it.
 constexpr std::int64_t kEnumerated = 10;
 
-/// What a job costs. It has no time where its memory is over the limit.
-Choice choice_of(const Job& job, const Constants& constants, double limit) {
-  const RankMemory rank = fullest_rank(job);
-  const double spare = limit - rank.states;
-  return {.configuration = job.configuration,
-          .seconds = rank.peak() <= limit ? step_time(job, constants).total : 0,
-          .memory = rank.peak(),
-          .stage = rank.stage,
-          .headroom = spare / (rank.peak() - rank.states)};
-}
+/// What jobs cost. Several threads use it at once.
+class Costs {
+ public:
+  Costs(const Constants& constants, double limit) : constants_(constants), limit_(limit) {}
+
+  /// It has no time where its memory is over the limit.
+  Choice of(const Job& job) {
+    const RankMemory rank = fullest_rank(job, chunk_of(job));
+    const double spare = limit_ - rank.states;
+    return {.configuration = job.configuration,
+            .seconds = rank.peak() <= limit_ ? step_time(job, constants_).total : 0,
+            .memory = rank.peak(),
+            .stage = rank.stage,
+            .headroom = spare / (rank.peak() - rank.states)};
+  }
+
+ private:
+  /// Of jobs that differ in what does not matter to it, once.
+  const ChunkMemory& chunk_of(const Job& job) {
+    const Configuration& how = job.configuration;
+    const std::array<int, 4> key = {how.tp, how.cp, how.micro_batch, static_cast<int>(how.recompute)};
+    const std::scoped_lock lock(mutex_);
+    const auto found = chunks_.find(key);
+    return found != chunks_.end() ? found->second : chunks_.emplace(key, chunk_memory(job)).first->second;
+  }
+
+  Constants constants_;
+  double limit_;
+  std::mutex mutex_;
+  std::map<std::array<int, 4>, ChunkMemory> chunks_;
+};
 
 std::vector<double> values_of(const Choice& choice, const std::vector<Objective>& objectives) {
   std::vector<double> values;
@@ -49,10 +72,11 @@ std::vector<double> values_of(const Choice& choice, const std::vector<Objective>
 Front look_at_all(const Grid& grid, const Constants& constants, const FrontOptions& options) {
   Front front{.choices = {}, .evaluations = 0, .exhaustive = true, .stopped = false};
   pareto::Archive<Choice> archive;
+  Costs costs(constants, options.memory);
   front.stopped = !grid.for_each([&](const Job& job) {
     ++front.evaluations;
     if (options.progress && front.evaluations % kNow == 0) options.progress(front.evaluations);
-    const Choice choice = choice_of(job, constants, options.memory);
+    const Choice choice = costs.of(job);
     if (choice.memory <= options.memory) archive.offer(values_of(choice, options.objectives), choice);
     return !options.stop.stop_requested();
   });
@@ -68,8 +92,9 @@ Front search(const Grid& grid, const Constants& constants, const FrontOptions& o
               .evaluations = result.evaluations,
               .exhaustive = false,
               .stopped = options.stop.stop_requested()};
+  Costs costs(constants, options.memory);
   for (const pareto::Solution& solution : result.archive)
-    front.choices.push_back(choice_of(grid.job_of(solution.variables), constants, options.memory));
+    front.choices.push_back(costs.of(grid.job_of(solution.variables)));
   return front;
 }
 
@@ -139,20 +164,20 @@ double value_of(const Choice& choice, Objective objective) {
 
 pareto::Problem front_problem(const Grid& grid, const Constants& constants, const FrontOptions& options) {
   const auto count = std::make_shared<std::atomic<std::int64_t>>(0);
-  pareto::Problem problem{.variables = grid.variables(),
-                          .objectives = static_cast<int>(options.objectives.size()),
-                          .evaluate = [&grid, constants, options, count](std::span<const double> point,
-                                                                         std::span<double> values) {
-                            const std::int64_t number = ++*count;
-                            if (options.progress && number % kNow == 0) options.progress(number);
-                            const Job job = grid.job_of(point);
-                            if (!why_not(job).empty()) return kCannotRun;
-                            const Choice choice = choice_of(job, constants, options.memory);
-                            if (choice.memory > options.memory) return choice.memory / options.memory - 1;
-                            for (std::size_t k = 0; k < values.size(); ++k)
-                              values[k] = value_of(choice, options.objectives[k]);
-                            return 0.0;
-                          }};
+  const auto costs = std::make_shared<Costs>(constants, options.memory);
+  pareto::Problem problem{
+      .variables = grid.variables(),
+      .objectives = static_cast<int>(options.objectives.size()),
+      .evaluate = [&grid, costs, options, count](std::span<const double> point, std::span<double> values) {
+        const std::int64_t number = ++*count;
+        if (options.progress && number % kNow == 0) options.progress(number);
+        const Job job = grid.job_of(point);
+        if (!why_not(job).empty()) return kCannotRun;
+        const Choice choice = costs->of(job);
+        if (choice.memory > options.memory) return choice.memory / options.memory - 1;
+        for (std::size_t k = 0; k < values.size(); ++k) values[k] = value_of(choice, options.objectives[k]);
+        return 0.0;
+      }};
   problem.repair = [&grid](std::span<double> point, pareto::Random&) { grid.repair(point); };
   return problem;
 }

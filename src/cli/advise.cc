@@ -64,6 +64,7 @@ void predict(const Options& options) {
 void fit(const Options& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
   if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
+  if (measured.kind == "memory") fail(options.fit, ": a table of peaks has no times to fit constants on");
   const std::vector<std::string> names =
       options.only.empty() ? constants_to_fit(measured.kind) : options.only;
   const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));

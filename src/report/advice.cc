@@ -1,6 +1,10 @@
 #include "report/advice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -46,6 +50,53 @@ std::string recompute_of(const Configuration& how) {
   return name;
 }
 
+std::string left_out_text(const Measurements& measured) {
+  std::string out;
+  for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
+  return out;
+}
+
+constexpr auto kGiBytes = static_cast<double>(kGiB);
+
+bool has_times_of(const Measurements& measured) {
+  return std::all_of(measured.rows.begin(), measured.rows.end(),
+                     [](const Measurement& row) { return row.seconds > 0; });
+}
+
+/// Predicted bytes of the rows that have measured ones.
+std::vector<std::optional<double>> memory_of(const Measurements& measured) {
+  std::vector<std::optional<double>> memory;
+  memory.reserve(measured.rows.size());
+  for (const Measurement& row : measured.rows)
+    memory.push_back(row.memory ? std::optional(predicted_memory(row)) : std::nullopt);
+  return memory;
+}
+
+std::vector<double> memory_errors(const Measurements& measured,
+                                  const std::vector<std::optional<double>>& memory) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    if (memory[i]) errors.push_back(std::abs(*memory[i] / measured.rows[i].memory->bytes - 1));
+  return errors;
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string memory_accuracy_text(const Measurements& measured,
+                                 const std::vector<std::optional<double>>& memory) {
+  const std::vector<double> errors = memory_errors(measured, memory);
+  return fmt::format("memory of {} rows: mean absolute error {}, median {}\n", errors.size(),
+                     percent(mean_of(errors)), percent(median_of(errors)));
+}
+
 std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy) {
   std::string out = fmt::format("{} rows: mean absolute error {}, median {}\n", accuracy.rows,
                                 percent(accuracy.mean), percent(accuracy.median));
@@ -55,8 +106,7 @@ std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy
   if (accuracy.choices > 0)
     out += fmt::format("time lost by running the predicted best: {}, {} at worst (of {} choices)\n",
                        percent(accuracy.loss), percent(accuracy.worst_loss), accuracy.choices);
-  for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
-  return out;
+  return out + left_out_text(measured);
 }
 
 Json accuracy_json(const Measurements& measured, const Accuracy& accuracy) {
@@ -93,31 +143,76 @@ Json configuration_json(const Configuration& how) {
 }  // namespace
 
 std::string predict_text(const Measurements& measured, std::span<const StepTime> times) {
-  Table table({"line", "model", "gpu", "gpus", "layout", "mbs", "gbs", "measured s", "predicted s", "error"},
-              "rllrlrrrrr");
+  const bool has_times = has_times_of(measured);
+  const std::vector<std::optional<double>> memory = memory_of(measured);
+  const bool has_memory =
+      std::any_of(memory.begin(), memory.end(), [](const auto& m) { return m.has_value(); });
+  std::vector<std::string> head = {"line", "model", "gpu", "gpus", "layout", "mbs", "gbs"};
+  std::string alignment = "rllrlrr";
+  const auto add_columns = [&](const char* unit) {
+    head.insert(head.end(), {std::string("measured ") + unit, std::string("predicted ") + unit, "error"});
+    alignment += "rrr";
+  };
+  if (has_times) add_columns("s");
+  if (has_memory) add_columns("GiB");
+  Table table(head, alignment);
   for (std::size_t i = 0; i < measured.rows.size(); ++i) {
     const Measurement& row = measured.rows[i];
     const Configuration& how = row.job.configuration;
-    table.add_row({std::to_string(row.line), row.model, row.job.gpu.name, std::to_string(how.gpus),
-                   layout_of(how), std::to_string(how.micro_batch), std::to_string(how.global_batch),
-                   fmt::format("{:.3f}", row.seconds), fmt::format("{:.3f}", times[i].total),
-                   fmt::format("{:+.1f} %", 100 * (times[i].total / row.seconds - 1))});
+    std::vector<std::string> cells = {
+        std::to_string(row.line),        row.model,      row.job.gpu.name,
+        std::to_string(how.gpus),        layout_of(how), std::to_string(how.micro_batch),
+        std::to_string(how.global_batch)};
+    const auto add = [&cells](double was, double said) {
+      cells.insert(cells.end(), {fmt::format("{:.3f}", was), fmt::format("{:.3f}", said),
+                                 fmt::format("{:+.1f} %", 100 * (said / was - 1))});
+    };
+    if (has_times) add(row.seconds, times[i].total);
+    if (has_memory && memory[i]) add(row.memory->bytes / kGiBytes, *memory[i] / kGiBytes);
+    if (has_memory && !memory[i]) cells.insert(cells.end(), {"", "", ""});
+    table.add_row(cells);
   }
-  return table.text() + accuracy_text(measured, judge(measured.rows, totals_of(times)));
+  std::string out = table.text();
+  if (has_times) {
+    out += accuracy_text(measured, judge(measured.rows, totals_of(times)));
+  } else {
+    out += left_out_text(measured);
+  }
+  return has_memory ? out + memory_accuracy_text(measured, memory) : out;
 }
 
 Json predict_json(const Measurements& measured, std::span<const StepTime> times) {
+  const std::vector<std::optional<double>> memory = memory_of(measured);
+  const bool has_times = has_times_of(measured);
   Json out = {{"kind", measured.kind}};
-  out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
+  if (has_times) {
+    out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
+  } else {
+    out["rows"] = measured.rows.size();
+    out["left_out"] = measured.left_out;
+  }
+  const std::vector<double> errors = memory_errors(measured, memory);
+  if (!errors.empty()) {
+    out["mean_absolute_memory_error"] = mean_of(errors);
+    out["median_absolute_memory_error"] = median_of(errors);
+  }
   Json rows = Json::array();
   for (std::size_t i = 0; i < measured.rows.size(); ++i) {
     const Measurement& row = measured.rows[i];
-    rows.push_back({{"line", row.line},
-                    {"model", row.model},
-                    {"gpu", row.job.gpu.name},
-                    {"configuration", configuration_json(row.job.configuration)},
-                    {"measured_seconds", row.seconds},
-                    {"predicted_seconds", times[i].total}});
+    Json one = {{"line", row.line},
+                {"model", row.model},
+                {"gpu", row.job.gpu.name},
+                {"configuration", configuration_json(row.job.configuration)}};
+    if (has_times) {
+      one["measured_seconds"] = row.seconds;
+      one["predicted_seconds"] = times[i].total;
+    }
+    if (memory[i]) {
+      one["measured_bytes"] = static_cast<Bytes>(row.memory->bytes);
+      one["predicted_bytes"] = static_cast<Bytes>(*memory[i]);
+      one["reserved"] = row.memory->reserved;
+    }
+    rows.push_back(std::move(one));
   }
   out["predictions"] = std::move(rows);
   return out;
