@@ -95,19 +95,8 @@ SHAPES = {
     "llama2-7b": "1 32 4096 11008 32 32 32000 0 0 0 0",
     "qwen1.5-moe": "1 24 2048 1408 16 16 151936 60 4 1408 5632",
 }
-SHAPE = [
-    "swiglu",
-    "layers",
-    "hidden",
-    "ffn",
-    "heads",
-    "kv_heads",
-    "vocab",
-    "experts",
-    "topk",
-    "moe_ffn",
-    "shared_ffn",
-]
+SHAPE = ["swiglu", "layers", "hidden", "ffn", "heads", "kv_heads", "vocab"]
+SHAPE += ["experts", "topk", "moe_ffn", "shared_ffn"]
 RANKS = 8  # that share the optimizer states of these jobs
 
 

@@ -38,6 +38,7 @@ struct Configuration {
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
   bool flash_attention = true;    ///< scores are never in memory
   bool compiled = true;           ///< pointwise operators are fused
+  bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does
   bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
   bool rotary = true;             ///< positions turn queries and keys
   bool dropout = false;

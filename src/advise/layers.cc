@@ -1,6 +1,8 @@
 #include "advise/layers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stweaver {
 namespace {
@@ -41,9 +43,9 @@ struct Sizes {
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
 };
 
-/// Bytes that live while an operator's output is recomputed, and what is kept otherwise.
+/// Whether what can be had again cheaply is kept all the same.
 bool keeps_cheap(const Configuration& how) {
-  return how.recompute != Recompute::kSelective && how.recompute != Recompute::kOperators;
+  return how.recompute != Recompute::kSelective;
 }
 
 Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
@@ -137,8 +139,11 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
                               static_cast<double>(m.hidden) * ffn, true, s.gathered);
   if (sent == 0) return down;
-  return tape.apply({down}, kHalf * s.state,
-                    {.saved = {down}, .forward = kHalf * sent, .backward = kHalf * sent});
+  const OperatorMemory weighed{.saved = {down}, .forward = kHalf * sent, .backward = kHalf * sent};
+  if (s.how.compiled) return tape.apply({down}, kHalf * s.state, weighed);
+  // index_add keeps what it adds, for its shape.
+  const Tensor shares = tape.apply({down}, kHalf * sent, {.saved = {down}});
+  return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
 }
 
 }  // namespace
@@ -156,7 +161,28 @@ double embedding_gradient(const Job& job) {
   return kHalf * padded_vocabulary(job) * job.model.hidden / job.configuration.tp;
 }
 
+/// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
+/// torchtitan's products that is queries, values, the gate, and the last.
+Tape layer_by_operator(const Job& job) {
+  Job whole = job;
+  whole.configuration.recompute = Recompute::kNone;
+  const Sizes s(whole);
+  const Tape all = layer_tape(whole);
+  Ledger ledger;
+  Tape::Kept kept = all.forward(ledger, ledger.allocate(kHalf * s.state), true, false);
+  ledger.free(all.backward(ledger, std::move(kept), ledger.allocate(kHalf * s.state)));
+  const double inner = s.tokens * s.model.ffn / s.how.tp;
+  const double products = kHalf * (s.query + s.values + s.context + inner + s.state);
+  Tape tape(kHalf * s.state);
+  tape.apply({0}, kHalf * s.state,
+             {.saved = {0},
+              .kept = products + kFloat * s.tokens * s.model.heads / s.how.tp,
+              .backward = std::max(0.0, ledger.peak() - products - 4 * kHalf * s.state)});
+  return tape;
+}
+
 Tape layer_tape(const Job& job) {
+  if (job.configuration.recompute == Recompute::kOperators) return layer_by_operator(job);
   const Sizes s(job);
   const ModelShape& m = job.model;
   Tape tape(kHalf * s.state);
@@ -176,8 +202,8 @@ Tape head_tape(const Job& job) {
   const Tensor narrow =
       product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, false, s.gathered);
   const Tensor wide = tape.apply({narrow}, kFloat * logits);
-  // Compiled software takes the exponential in place, and makes the gradient of it; modules do neither.
-  if (s.how.compiled) {
+  // In place: the exponential, and the gradient of it.
+  if (s.how.fused_loss) {
     tape.apply({wide}, kFloat * s.own, {.saved = {wide}, .passes = true});
   } else {
     const Tensor logarithms = tape.apply({wide}, kFloat * logits, {.saved = {tape.next()}});

@@ -197,6 +197,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
+  how.fused_loss = false;
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   measured.job.model = known_model(sheet.cell(row, "model"));
@@ -255,6 +256,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   const auto has = [&arguments](const char* argument) {
     return arguments.find(argument) != std::string::npos;
   };
+  how.fused_loss = how.compiled;
   how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))

@@ -65,6 +65,14 @@ StageWeights stage_weights(const Job& job, int stage) {
   return weights;
 }
 
+/// Shared parameters of a pipeline stay gathered for the whole step, and so do their gradients.
+double gathered_for_a_step(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  if (how.zero != 3 || how.pp == 1) return 0;
+  const StageWeights weights = stage_weights(job, stage);
+  return (kWeightBytes + how.gradient_bytes) * (weights.shared + weights.experts);
+}
+
 /// Bytes of each kind of state of one rank.
 struct States {
   double weights = 0;
@@ -273,7 +281,8 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   const double kept = below + above * parts.plain.kept;
   RankMemory memory;
   memory.stage = stage;
-  memory.states = states.weights + states.gradients + states.optimizer + workspaces(job);
+  memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
+                  gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
@@ -285,7 +294,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (stage == how.pp - 1) most = std::max(most, std::max(parts.head.forward, parts.head.backward));
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
   // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
+  if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
   memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
   return memory;
 }
@@ -313,8 +322,9 @@ Trace rank_trace(const Job& job, int stage) {
   if (states.optimizer > 0)
     for (int i = 0; i < 3; ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
+  if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   // Two gathered layers take turns for the whole step.
-  if (how.zero == 3)
+  if (how.zero == 3 && how.pp == 1)
     for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
   const int enough = 2 * how.pp;
