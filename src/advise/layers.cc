@@ -163,7 +163,7 @@ double embedding_gradient(const Job& job) {
 
 /// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
 /// torchtitan's products that is queries, values, the gate, and the last.
-Tape layer_by_operator(const Job& job) {
+static Tape layer_by_operator(const Job& job) {
   Job whole = job;
   whole.configuration.recompute = Recompute::kNone;
   const Sizes s(whole);

@@ -291,7 +291,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0)
     most = std::max(most, parts.recomputed.backward - parts.recomputed.kept - above * parts.plain.kept);
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
-  if (stage == how.pp - 1) most = std::max(most, std::max(parts.head.forward, parts.head.backward));
+  if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));

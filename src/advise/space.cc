@@ -144,6 +144,12 @@ constexpr std::array<Rule, 11> kRules = {{
      [](const Job&) { return true; }},
 }};
 
+/// Sets the parameter; whether its value goes with those before it.
+bool fits(std::size_t parameter, int value, Job& job) {
+  kRules[parameter].set(job.configuration, value);
+  return kRules[parameter].fits(job);
+}
+
 int fixed_value(const std::string& name, const std::string& value) {
   if (name == "recompute") return static_cast<int>(recompute_named(value));
   int number = 0;
@@ -187,11 +193,6 @@ Job Grid::job_of(std::span<const double> point) const {
   for (std::size_t i = 0; i < kRules.size(); ++i)
     kRules[i].set(job.configuration, parameters_[i].values[static_cast<std::size_t>(point[i])]);
   return job;
-}
-
-bool Grid::fits(std::size_t parameter, int value, Job& job) const {
-  kRules[parameter].set(job.configuration, value);
-  return kRules[parameter].fits(job);
 }
 
 void Grid::repair(std::span<double> point) const {

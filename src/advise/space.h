@@ -56,7 +56,6 @@ class Grid {
 
  private:
   bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;
-  [[nodiscard]] bool fits(std::size_t parameter, int value, Job& job) const;
 
   Job job_;  ///< what is given
   std::vector<Parameter> parameters_;

@@ -50,6 +50,11 @@ std::string recompute_of(const Configuration& how) {
   return name;
 }
 
+/// Nothing where there are no lines.
+std::string headed(const char* head, const std::string& lines) {
+  return lines.empty() ? "" : fmt::format("\n{}:\n{}", head, lines);
+}
+
 std::string left_out_text(const Measurements& measured) {
   std::string out;
   for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
@@ -249,7 +254,9 @@ std::string advise_text(const Recommendation& advice) {
       {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
        advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},
       "rrlrlrrrrrrr");
-  std::string flags;
+  std::string megatron;
+  std::string torchtitan;
+  std::string deepspeed;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto& [choice, reservation] = advice.choices[i];
     const Configuration& how = choice.configuration;
@@ -261,16 +268,21 @@ std::string advise_text(const Recommendation& advice) {
          fmt::format("{:.1f}", to_gib(reservation.planned)),
          fmt::format("{:.1f}", to_gib(reservation.expandable)),
          fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
-    flags +=
-        fmt::format("{}: {}\n", i + 1,
-                    megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how}));
+    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
+    const auto add = [i](std::string& to, const std::optional<std::string>& settings) {
+      if (settings) to += fmt::format("{}: {}\n", i + 1, *settings);
+    };
+    add(megatron, megatron_arguments(job));
+    add(torchtitan, torchtitan_arguments(job));
+    add(deepspeed, deepspeed_configuration(job));
   }
   return table.text() +
-         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n\nfor Megatron-LM:\n",
+         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",
                      advice.choices.size(), advice.front.choices.size(),
                      advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
                      advice.seconds, advice.front.stopped ? ", stopped early" : "") +
-         flags;
+         headed("for Megatron-LM", megatron) + headed("for torchtitan", torchtitan) +
+         headed("for DeepSpeed", deepspeed);
 }
 
 Json advise_json(const Recommendation& advice) {
@@ -285,19 +297,23 @@ Json advise_json(const Recommendation& advice) {
   Json choices = Json::array();
   for (const auto& [choice, reservation] : advice.choices) {
     const Configuration& how = choice.configuration;
-    choices.push_back(
-        {{"configuration", configuration_json(how)},
-         {"step_seconds", choice.seconds},
-         {"tokens_per_second", choice.rate()},
-         {"gpu_hours_per_billion_tokens", choice.cost()},
-         {"headroom", choice.headroom},
-         {"live", static_cast<Bytes>(choice.memory)},
-         {"requested", reservation.requested},
-         {"reserved", reservation.planned},
-         {"reserved_native", reservation.native},
-         {"reserved_expandable", reservation.expandable},
-         {"stage", choice.stage},
-         {"megatron", megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how})}});
+    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
+    const std::optional<std::string> torchtitan = torchtitan_arguments(job);
+    const std::optional<std::string> deepspeed = deepspeed_configuration(job);
+    choices.push_back({{"configuration", configuration_json(how)},
+                       {"step_seconds", choice.seconds},
+                       {"tokens_per_second", choice.rate()},
+                       {"gpu_hours_per_billion_tokens", choice.cost()},
+                       {"headroom", choice.headroom},
+                       {"live", static_cast<Bytes>(choice.memory)},
+                       {"requested", reservation.requested},
+                       {"reserved", reservation.planned},
+                       {"reserved_native", reservation.native},
+                       {"reserved_expandable", reservation.expandable},
+                       {"stage", choice.stage},
+                       {"megatron", megatron_arguments(job)},
+                       {"torchtitan", torchtitan ? Json(*torchtitan) : Json()},
+                       {"deepspeed", deepspeed ? Json::parse(*deepspeed) : Json()}});
   }
   out["choices"] = std::move(choices);
   return out;
