@@ -146,24 +146,9 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
 }
 
-}  // namespace
-
-double activation_bytes(const Job& job) {
-  return kHalf * Sizes(job).state;
-}
-
-double padded_vocabulary(const Job& job) {
-  const double unit = 128.0 * job.configuration.tp;
-  return std::ceil(job.model.vocabulary / unit) * unit;
-}
-
-double embedding_gradient(const Job& job) {
-  return kHalf * padded_vocabulary(job) * job.model.hidden / job.configuration.tp;
-}
-
 /// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
 /// torchtitan's products that is queries, values, the gate, and the last.
-static Tape layer_by_operator(const Job& job) {
+Tape layer_by_operator(const Job& job) {
   Job whole = job;
   whole.configuration.recompute = Recompute::kNone;
   const Sizes s(whole);
@@ -179,6 +164,21 @@ static Tape layer_by_operator(const Job& job) {
               .kept = products + kFloat * s.tokens * s.model.heads / s.how.tp,
               .backward = std::max(0.0, ledger.peak() - products - 4 * kHalf * s.state)});
   return tape;
+}
+
+}  // namespace
+
+double activation_bytes(const Job& job) {
+  return kHalf * Sizes(job).state;
+}
+
+double padded_vocabulary(const Job& job) {
+  const double unit = 128.0 * job.configuration.tp;
+  return std::ceil(job.model.vocabulary / unit) * unit;
+}
+
+double embedding_gradient(const Job& job) {
+  return kHalf * padded_vocabulary(job) * job.model.hidden / job.configuration.tp;
 }
 
 Tape layer_tape(const Job& job) {
