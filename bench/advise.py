@@ -1,12 +1,17 @@
-"""How well the time model of `advise` predicts steps that it was not fitted on.
+"""How well the models of `advise` predict what they were not fitted on.
 
-python3 bench/advise.py FOLDER, which holds tables of measured steps: vtrain_single.csv, vtrain_multi.csv,
-bridge.csv, torchtitan.csv. Constants are fitted on a part of each, named below, and judged on the rest.
+python3 bench/advise.py time FOLDER, which holds tables of measured steps: vtrain_single.csv,
+vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on a part of each, named below, and judged
+on the rest.
+
+python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv and
+FOLDER/torchtitan.csv, and those of the jobs in TRACES/manifest.json. Nothing of the memory model is fitted.
 """
 
 import argparse
 import csv
 import json
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -62,11 +67,8 @@ def advise(*arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def main() -> None:
+def judge_time(data: Path) -> None:
     """Fit, judge, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    data = parser.parse_args().folder
     print("| table | fitted on | judged on | mean error | median | rank correlation | loss | worst loss |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
@@ -85,6 +87,92 @@ def main() -> None:
             loss = f"{judged['loss']:.1%} | {judged['worst_loss']:.1%}"
             rank = f"{judged['rank_correlation']:.3f}"
             print(f"| {table} | {fitted['rows']} | {judged['rows']} | {errors} | {rank} | {loss} |")
+
+
+# The models of the traces' jobs: bias or gate, then columns of a table of peaks.
+SHAPES = {
+    "gpt2-1.5b": "0 48 1600 6400 25 25 50304 0 0 0 0",
+    "llama2-7b": "1 32 4096 11008 32 32 32000 0 0 0 0",
+    "qwen1.5-moe": "1 24 2048 1408 16 16 151936 60 4 1408 5632",
+}
+SHAPE = ["swiglu", "layers", "hidden", "ffn", "heads", "kv_heads", "vocab"]
+SHAPE += ["experts", "topk", "moe_ffn", "shared_ffn"]
+RANKS = 8  # that share the optimizer states of these jobs
+
+
+def table_of_traces(manifest: Path, path: Path) -> list[str]:
+    """Write the jobs of one pipeline rank as a table of peaks, in requested bytes; returns their names."""
+    rows = []
+    names = []
+    for name, job in json.loads(manifest.read_text()).items():
+        command = job["command"]
+        if "pp" not in command:
+            continue
+        names.append(name)
+        row: dict[str, Any] = dict(zip(SHAPE, SHAPES[command["model"]].split(), strict=True))
+        row |= {"gpu": "H200", "gpus": command["pp"] * RANKS, "tp": 1, "pp": command["pp"]}
+        row |= {"vp": command["vpp"], "mbs": command["mbs"], "gbs": command["mbs"] * command["mb"] * RANKS}
+        row |= {"seq": max(job["sequence_lengths"]), "stage": command["rank"], "untied": 1, "compiled": 0}
+        row |= {"recompute": command["recompute"], "sharding": "distributed_optimizer"}
+        row["peak_allocated_bytes"] = round(job["peak_requested_gib"] * 2**30)
+        rows.append(row)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return names
+
+
+Prediction = dict[str, Any]
+
+
+def memory_error(row: Prediction) -> float:
+    """How far the prediction is off, as a share."""
+    return float(row["predicted_bytes"] / row["measured_bytes"] - 1)
+
+
+def summary(name: str, rows: list[Prediction]) -> str:
+    """One line of the table."""
+    errors = sorted(abs(memory_error(row)) for row in rows)
+    mean = statistics.mean(errors)
+    return f"| {name} | {len(rows)} | {mean:.1%} | {statistics.median(errors):.1%} | {errors[-1]:.1%} |"
+
+
+def judge_memory(data: Path, traces: Path) -> None:
+    """Print predicted beside measured peaks."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "traces.csv"
+        names = table_of_traces(traces / "manifest.json", table)
+        jobs = advise("--predict", table)["predictions"]
+    print("| trace | measured GiB | predicted GiB | error |\n|---|---|---|---|")
+    for name, job in zip(names, jobs, strict=True):
+        sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
+        print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
+    rows = advise("--predict", data / "megatron_ci.csv")["predictions"]
+    dense = [row for row in rows if row["model"].startswith("gpt")]
+    moe = [row for row in rows if not row["model"].startswith("gpt")]
+    titan = [row for row in advise("--predict", data / "torchtitan.csv")["predictions"] if "reserved" in row]
+    print("\n| table | rows | mean error | median | worst |\n|---|---|---|---|---|")
+    print(summary("traces", jobs))
+    print(summary("megatron_ci", rows))
+    print(summary("megatron_ci, dense", dense))
+    print(summary("megatron_ci, experts", moe))
+    print(summary("torchtitan, reserved", titan))
+
+
+def main() -> None:
+    """Choose what to judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["time", "memory"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("traces", type=Path, nargs="?")
+    options = parser.parse_args()
+    if options.what == "time":
+        judge_time(options.folder)
+    elif options.traces is None:
+        parser.error("memory wants the folder of traces, too")
+    else:
+        judge_memory(options.folder, options.traces)
 
 
 if __name__ == "__main__":

@@ -498,30 +498,18 @@ Problem maf_problem(int number, int objectives) {
   if (objectives < kFewestMafObjectives || objectives > kMostObjectives)
     fail("MaF problems have ", kFewestMafObjectives, " to ", kMostObjectives, " objectives, not ",
          objectives);
+  constexpr std::array kOfUnit = {maf1, maf2, maf3, maf4, maf5, maf6, maf7};
+  constexpr std::array kOfWfg = {maf10, maf11, maf12};
+  const auto at = [number](const auto& functions, int first) {
+    return functions[static_cast<std::size_t>(number - first)];
+  };
+  if (number >= 1 && number <= 7)
+    return unit_problem(objectives, number == 7 ? kManyDistances : kDistances, at(kOfUnit, 1));
+  if (number >= 10 && number <= 12) return wfg_problem(objectives, at(kOfWfg, 10));
   switch (number) {
-    case 1:
-      return unit_problem(objectives, kDistances, maf1);
-    case 2:
-      return unit_problem(objectives, kDistances, maf2);
-    case 3:
-      return unit_problem(objectives, kDistances, maf3);
-    case 4:
-      return unit_problem(objectives, kDistances, maf4);
-    case 5:
-      return unit_problem(objectives, kDistances, maf5);
-    case 6:
-      return unit_problem(objectives, kDistances, maf6);
-    case 7:
-      return unit_problem(objectives, kManyDistances, maf7);
     case 8:
     case 9:
       return plane_problem(number, objectives);
-    case 10:
-      return wfg_problem(objectives, maf10);
-    case 11:
-      return wfg_problem(objectives, maf11);
-    case 12:
-      return wfg_problem(objectives, maf12);
     case 13: {
       std::vector<pareto::Variable> variables = box(5, -2, 2);
       variables[0] = variables[1] = pareto::real_variable(0, 1);

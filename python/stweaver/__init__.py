@@ -10,6 +10,7 @@ this package needs neither PyTorch nor a GPU nor a compiler; what is missing is 
 Error of one line.
 """
 
+from stweaver.advisor import advise
 from stweaver.error import Error
 from stweaver.session import disable, enable, install, is_enabled, mark_step, record, report, stats
 from stweaver.statistics import DeviceStats, Peaks, Served, Stats, Step
@@ -24,6 +25,7 @@ __all__ = [
     "Stats",
     "Step",
     "__version__",
+    "advise",
     "disable",
     "enable",
     "install",

@@ -5,8 +5,10 @@
 #include "advise/configuration.h"  // IWYU pragma: export
 #include "advise/constants.h"      // IWYU pragma: export
 #include "advise/fit.h"            // IWYU pragma: export
+#include "advise/frameworks.h"     // IWYU pragma: export
 #include "advise/front.h"          // IWYU pragma: export
 #include "advise/measurements.h"   // IWYU pragma: export
 #include "advise/memory.h"         // IWYU pragma: export
 #include "advise/model.h"          // IWYU pragma: export
+#include "advise/space.h"          // IWYU pragma: export
 #include "advise/time.h"           // IWYU pragma: export

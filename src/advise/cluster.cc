@@ -18,24 +18,22 @@ struct Figures {
   double link, network;   // GB/s
   int domain;
   bool ultra;
-  double dollars;
 };
 
 // NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
 // those printed with sparsity. Blackwell Ultra differs from Blackwell in power, not in units for bf16 and
 // fp8; what that is worth is a constant of the time model. The H100 with HBM2e and a 500 W limit is
-// torchtitan's; its rate is that of 700 W by the power of two thirds. Prices have no source: they are rough,
-// per GPU and hour, and only compare kinds of GPU.
+// torchtitan's; its rate is that of 700 W by the power of two thirds.
 constexpr Figures kFigures[] = {
-    {"A100", 312, 312, 312, 2039, 79.1, 300, 25, 8, false, 1.8},
-    {"A100-40GB", 312, 312, 312, 1555, 39.4, 300, 25, 8, false, 1.3},
-    {"H100", 989, 1979, 1979, 3350, 79.1, 450, 50, 8, false, 3.0},
-    {"H100-96GB-HBM2e-500W", 791, 1583, 1583, 2400, 94.9, 450, 50, 8, false, 3.0},
-    {"H200", 989, 1979, 1979, 4800, 139.7, 450, 50, 8, false, 3.8},
-    {"B200", 2250, 4500, 9000, 8000, 178.3, 900, 50, 8, false, 5.5},
-    {"B300", 2250, 4500, 9000, 8000, 267.6, 900, 100, 8, true, 6.5},
-    {"GB200", 2250, 4500, 9000, 8000, 184.0, 900, 50, 72, false, 6.0},
-    {"GB300", 2250, 4500, 9000, 8000, 276.0, 900, 100, 72, true, 7.0},
+    {"A100", 312, 312, 312, 2039, 79.1, 300, 25, 8, false},
+    {"A100-40GB", 312, 312, 312, 1555, 39.4, 300, 25, 8, false},
+    {"H100", 989, 1979, 1979, 3350, 79.1, 450, 50, 8, false},
+    {"H100-96GB-HBM2e-500W", 791, 1583, 1583, 2400, 94.9, 450, 50, 8, false},
+    {"H200", 989, 1979, 1979, 4800, 139.7, 450, 50, 8, false},
+    {"B200", 2250, 4500, 9000, 8000, 178.3, 900, 50, 8, false},
+    {"B300", 2250, 4500, 9000, 8000, 267.6, 900, 100, 8, true},
+    {"GB200", 2250, 4500, 9000, 8000, 184.0, 900, 50, 72, false},
+    {"GB300", 2250, 4500, 9000, 8000, 276.0, 900, 100, 72, true},
 };
 
 std::vector<Gpu> make_gpus() {
@@ -48,11 +46,12 @@ std::vector<Gpu> make_gpus() {
     gpu.fp4 = f.fp4 * kTera;
     gpu.bandwidth = f.bandwidth * kGiga;
     gpu.memory = static_cast<Bytes>(f.memory * static_cast<double>(kGiB));
+    // c10's default: 32 MiB from Hopper on, 8.125 MiB before.
+    gpu.workspace = f.fp8 > f.bf16 ? 32 * kMiB : 65 * kMiB / 8;
     gpu.link = f.link * kGiga;
     gpu.network = f.network * kGiga;
     gpu.domain = f.domain;
     gpu.ultra = f.ultra;
-    gpu.dollars_per_hour = f.dollars;
     gpus.push_back(gpu);
   }
   return gpus;

@@ -16,11 +16,11 @@ struct Gpu {
   double fp4 = 0;        ///< FLOP/s; likewise
   double bandwidth = 0;  ///< of its memory, bytes/s
   Bytes memory = 0;      ///< what a program can have of it
+  Bytes workspace = 0;   ///< of PyTorch's cuBLAS, for each thread
   double link = 0;       ///< to its neighbours (NVLink), bytes/s
   int domain = 8;        ///< GPUs that such links join
   double network = 0;    ///< to other domains, bytes/s per GPU
   bool ultra = false;    ///< Blackwell Ultra: more power, and higher clocks under load
-  double dollars_per_hour = 0;
 };
 
 /// The GPUs that are known.

@@ -53,7 +53,18 @@ int sharding(const Configuration& configuration) {
 }
 
 int expert_sharding(const Configuration& configuration) {
-  return std::max(1, configuration.gpus / configuration.pp / configuration.ep);
+  return std::max(1, configuration.gpus / configuration.pp / configuration.ep / configuration.expert_tp);
+}
+
+int chunk_layers(const Job& job) {
+  const int chunks = job.configuration.pp * job.configuration.virtual_stages;
+  return std::max(1, (job.model.layers + chunks - 1) / chunks);
+}
+
+int recomputed_layers(const Job& job) {
+  const Configuration& how = job.configuration;
+  if (how.recompute != Recompute::kFull) return 0;
+  return how.recompute_layers > 0 ? std::min(how.recompute_layers, chunk_layers(job)) : chunk_layers(job);
 }
 
 std::string why_not(const Job& job) {
@@ -81,6 +92,7 @@ std::string why_not(const Job& job) {
   if (c.ep > 1 && m.experts % c.ep != 0) return text(m.experts, " experts cannot be spread over ", c.ep);
   if (c.ep > 1 && (c.gpus / c.pp) % c.ep != 0)
     return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep = ", c.ep);
+  if (c.recompute_layers < 0) return text("recomputation of ", c.recompute_layers, " layers");
   if (c.zero < 0 || c.zero > 3) return text("there is no ZeRO stage ", c.zero);
   return "";
 }

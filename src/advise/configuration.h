@@ -14,7 +14,7 @@ enum class Recompute : std::uint8_t {
   kNone,
   kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept
   kOperators,  ///< the same and every second product (torchtitan's selective policy by operator)
-  kFull,       ///< every layer keeps its input only
+  kFull,       ///< a layer keeps its input only
 };
 
 struct Configuration {
@@ -24,21 +24,28 @@ struct Configuration {
   int virtual_stages = 1;  ///< model chunks per pipeline stage
   int cp = 1;
   int ep = 1;
+  int expert_tp = 1;  ///< ranks that split each expert
   int zero = 1;   ///< what data parallel ranks share: 1 optimizer, 2 gradients too, 3 parameters too (FSDP)
   int shard = 0;  ///< ranks that share it; 0 for all of dp x cp
   int micro_batch = 1;  ///< sequences
   int global_batch = 1;
   int sequence = 0;
   Recompute recompute = Recompute::kNone;
+  int recompute_layers = 0;  ///< with kFull: the first so many layers of each model chunk; 0 for all
   bool offload_optimizer = false;
   Precision precision = Precision::kBf16;
   bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
   bool flash_attention = true;    ///< scores are never in memory
   bool compiled = true;           ///< pointwise operators are fused
-  bool fused_experts = true;  ///< grouped products with fused dispatch and no synchronization with the host
-  bool lora = false;          ///< weights are frozen but for adapters
-  int gradient_bytes = 4;     ///< per parameter, as it is reduced
+  bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does
+  bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
+  bool rotary = true;             ///< positions turn queries and keys
+  bool dropout = false;
+  bool deterministic = false;  ///< with the workspaces that cuBLAS then needs
+  bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
+  bool lora = false;           ///< weights are frozen but for adapters
+  int gradient_bytes = 4;      ///< per parameter, as it is reduced
 };
 
 /// What is to be trained, with what, how.
@@ -55,9 +62,13 @@ int micro_batches(const Configuration& configuration);
 /// Ranks that share optimizer states (or more, by `zero`).
 int sharding(const Configuration& configuration);
 
-/// Ranks that share the optimizer states of one expert, each of which lives whole on one rank of an expert
-/// parallel group: gpus / (pp ep).
+/// Ranks that share the optimizer states of one expert: gpus / (pp ep), and of those that split it.
 int expert_sharding(const Configuration& configuration);
+
+/// Layers of the largest model chunk of a pipeline stage.
+int chunk_layers(const Job& job);
+/// Those of them that are recomputed as a whole.
+int recomputed_layers(const Job& job);
 
 /// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
 std::string why_not(const Job& job);

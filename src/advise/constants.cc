@@ -13,47 +13,47 @@ namespace {
 
 /// What docs/advise.md says was fitted on which rows; the rest is as in Constants.
 std::map<std::string, Constants> make_sets() {
-  std::map<std::string, Constants> sets;
-  Constants& megatron = sets["megatron"];
-  megatron.matrix_bf16 = 0.7759;
-  megatron.matrix_fp8 = 0.6497;
-  megatron.matrix_mxfp8 = 0.7502;
-  megatron.matrix_fp4 = 0.6292;
-  megatron.experts = 0.345;
-  megatron.elementwise = 125.3;
-  megatron.dispatch = 17.85;
-  megatron.layer = 0.004822;
-  megatron.moe_layer = 0.002807;
-  megatron.moe_layer_node = 0.008333;
-  megatron.fused_experts = 0.8477;
-  megatron.tensor_exposed = 1.073;
-  megatron.expert_exposed = 0.01327;
-  megatron.data_exposed = 0.414;
-  megatron.ultra = 1.33;
-  megatron.step = 0.0776;
-  Constants& torchtitan = sets["torchtitan"];
-  torchtitan.matrix_bf16 = 0.9165;
-  torchtitan.matrix_fp8 = 0.669;
-  torchtitan.matrix_fp8_rowwise = 0.3949;
-  torchtitan.attention = 0.2184;
-  torchtitan.elementwise = 132;
-  torchtitan.eager = 1.521;
-  torchtitan.tensor_exposed = 1.542;
-  torchtitan.tensor_exposed_overlap = 0.8815;
-  torchtitan.data_exposed = 0.1019;
-  Constants& deepspeed = sets["megatron-deepspeed"];
-  deepspeed.matrix_bf16 = 1.061;
-  deepspeed.elementwise = 80;
-  deepspeed.unsplit = 0.3;
-  deepspeed.scores = 9.03;
-  deepspeed.layer = 0.002775;
-  deepspeed.layer_doubling = 0.06771;
-  deepspeed.head = 0.00482;
-  deepspeed.unaligned = 0.3157;
-  deepspeed.data_exposed = 1;
-  deepspeed.several_nodes = 1.29;
-  deepspeed.step = 0.001979;
-  return sets;
+  return {
+      {"megatron",
+       {.matrix_bf16 = 0.7759,
+        .matrix_fp8 = 0.6497,
+        .matrix_mxfp8 = 0.7502,
+        .matrix_fp4 = 0.6292,
+        .experts = 0.345,
+        .elementwise = 125.3,
+        .dispatch = 17.85,
+        .layer = 0.004822,
+        .moe_layer = 0.002807,
+        .moe_layer_node = 0.008333,
+        .fused_experts = 0.8477,
+        .tensor_exposed = 1.073,
+        .expert_exposed = 0.01327,
+        .data_exposed = 0.414,
+        .ultra = 1.33,
+        .step = 0.0776}},
+      {"torchtitan",
+       {.matrix_bf16 = 0.9165,
+        .matrix_fp8 = 0.669,
+        .matrix_fp8_rowwise = 0.3949,
+        .attention = 0.2184,
+        .elementwise = 132,
+        .eager = 1.521,
+        .tensor_exposed = 1.542,
+        .tensor_exposed_overlap = 0.8815,
+        .data_exposed = 0.1019}},
+      {"megatron-deepspeed",
+       {.matrix_bf16 = 1.061,
+        .elementwise = 80,
+        .unsplit = 0.3,
+        .scores = 9.03,
+        .layer = 0.002775,
+        .layer_doubling = 0.06771,
+        .head = 0.00482,
+        .unaligned = 0.3157,
+        .data_exposed = 1,
+        .several_nodes = 1.29,
+        .step = 0.001979}},
+  };
 }
 
 }  // namespace

@@ -2,253 +2,225 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <atomic>
 #include <cmath>
 #include <limits>
-#include <set>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 #include "base/base.h"
+#include "pareto/pareto.h"
 
 namespace stweaver {
 namespace {
 
-/// The values that a search tries for one parameter.
-using Values = std::vector<int>;
+constexpr std::array<std::pair<Objective, const char*>, 5> kObjectives = {
+    {{Objective::kTime, "time"},
+     {Objective::kMemory, "memory"},
+     {Objective::kGpus, "gpus"},
+     {Objective::kCost, "cost"},
+     {Objective::kHeadroom, "headroom"}}};
 
-Values powers_to(int most) {
-  Values values;
-  for (int value = 1; value <= most && value > 0; value *= 2) values.push_back(value);
-  return values;
-}
+/// Of what cannot run: more than any share of memory that is lacking.
+constexpr double kCannotRun = 1e9;
+constexpr std::int64_t kNow = 8192;  ///< configurations between two signs of life
+/// To look at a configuration in order takes a tenth of the time that it takes a search to find and compare
+/// it.
+constexpr std::int64_t kEnumerated = 10;
 
-Values divisors_of(int number, int most) {
-  Values values;
-  for (int value = 1; value <= std::min(number, most); ++value)
-    if (number % value == 0) values.push_back(value);
-  return values;
-}
+/// What jobs cost. Several threads use it at once.
+class Costs {
+ public:
+  Costs(const Constants& constants, double limit) : constants_(constants), limit_(limit) {}
 
-/// What is tried for each parameter, in the order of the loops.
-struct Ranges {
-  Values gpus, tp, pp, vp, cp, ep, zero, mbs, recompute, offload;
+  /// It has no time where its memory is over the limit.
+  Choice of(const Job& job) {
+    const RankMemory rank = fullest_rank(job, chunk_of(job));
+    const double spare = limit_ - rank.states;
+    return {.configuration = job.configuration,
+            .seconds = rank.peak() <= limit_ ? step_time(job, constants_).total : 0,
+            .memory = rank.peak(),
+            .stage = rank.stage,
+            .headroom = spare / (rank.peak() - rank.states)};
+  }
+
+ private:
+  /// Of jobs that differ in what does not matter to it, once.
+  const ChunkMemory& chunk_of(const Job& job) {
+    const Configuration& how = job.configuration;
+    const std::array<int, 4> key = {how.tp, how.cp, how.micro_batch, static_cast<int>(how.recompute)};
+    const std::scoped_lock lock(mutex_);
+    const auto found = chunks_.find(key);
+    return found != chunks_.end() ? found->second : chunks_.emplace(key, chunk_memory(job)).first->second;
+  }
+
+  Constants constants_;
+  double limit_;
+  std::mutex mutex_;
+  std::map<std::array<int, 4>, ChunkMemory> chunks_;
 };
 
-int fixed_value(const std::string& name, const std::string& value) {
-  if (name == "recompute") return static_cast<int>(recompute_named(value));
-  int number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 20))
-    fail("--fix ", name, "=", value, ": not a whole number that it can be");
-  return number;
+std::vector<double> values_of(const Choice& choice, const std::vector<Objective>& objectives) {
+  std::vector<double> values;
+  values.reserve(objectives.size());
+  for (const Objective objective : objectives) values.push_back(value_of(choice, objective));
+  return values;
 }
 
-Ranges ranges_of(const Space& space) {
-  Ranges ranges;
-  for (int gpus = space.gpus; gpus >= 1; gpus /= 2) {
-    ranges.gpus.insert(ranges.gpus.begin(), gpus);
-    if (gpus % 2 != 0) break;
-  }
-  ranges.tp = powers_to(space.gpu.domain > 8 ? 16 : space.gpu.domain);
-  // Stages of equally many layers, and the powers of two that larger models are cut in by hand.
-  std::set<int> stages;
-  for (const int pp : divisors_of(space.model.layers, 64)) stages.insert(pp);
-  for (const int pp : powers_to(std::min(64, space.model.layers))) stages.insert(pp);
-  ranges.pp.assign(stages.begin(), stages.end());
-  ranges.vp = divisors_of(space.model.layers, 16);
-  ranges.cp = powers_to(std::min(16, std::max(1, space.sequence / 4096)));
-  ranges.ep = space.model.experts > 0 ? powers_to(space.model.experts) : Values{1};
-  ranges.zero = {1, 3};
-  ranges.mbs = powers_to(16);
-  ranges.recompute = {0, 1, 2};
-  ranges.offload = {0, 1};
-  const std::map<std::string, Values*> named = {
-      {"gpus", &ranges.gpus},      {"tp", &ranges.tp},   {"pp", &ranges.pp},
-      {"vp", &ranges.vp},          {"cp", &ranges.cp},   {"ep", &ranges.ep},
-      {"zero", &ranges.zero},      {"mbs", &ranges.mbs}, {"recompute", &ranges.recompute},
-      {"offload", &ranges.offload}};
-  for (const auto& [name, value] : space.fixed) {
-    const auto found = named.find(name);
-    if (found == named.end())
-      fail("--fix ", name, ": no such parameter; there are gpus tp pp vp cp ep zero mbs recompute offload");
-    *found->second = {fixed_value(name, value)};
-  }
-  return ranges;
-}
-
-/// Calls `visit` with every combination that can run, until it says no.
-bool for_each(const Space& space, const std::function<bool(const Job&)>& visit) {
-  const Ranges ranges = ranges_of(space);
-  Job job{.model = space.model, .gpu = space.gpu, .configuration = {}};
-  Configuration& how = job.configuration;
-  how.sequence = space.sequence;
-  how.global_batch = space.global_batch;
-  how.precision = space.precision;
-  const auto options = [&] {
-    for (const int zero : ranges.zero)
-      for (const int recompute : ranges.recompute)
-        for (const int offload : ranges.offload) {
-          how.zero = zero;
-          how.recompute = static_cast<Recompute>(recompute);
-          how.offload_optimizer = offload != 0;
-          // Parameters that are gathered for each stage and micro-batch: nobody shares them over a pipeline.
-          if (zero == 3 && how.pp > 1) continue;
-          if (why_not(job).empty() && !visit(job)) return false;
-        }
-    return true;
-  };
-  for (const int gpus : ranges.gpus)
-    for (const int tp : ranges.tp)
-      for (const int pp : ranges.pp)
-        for (const int cp : ranges.cp) {
-          how.gpus = gpus;
-          how.tp = tp;
-          how.pp = pp;
-          how.cp = cp;
-          if (gpus < 1 || tp < 1 || pp < 1 || cp < 1 || gpus % (static_cast<std::int64_t>(tp) * pp * cp) != 0)
-            continue;
-          for (const int vp : ranges.vp)
-            for (const int ep : ranges.ep)
-              for (const int mbs : ranges.mbs) {
-                if (vp < 1 || mbs < 1) continue;
-                how.virtual_stages = vp;
-                how.ep = ep;
-                how.micro_batch = mbs;
-                // Chunks are of equally many layers, and micro-batches come in rounds of one per stage.
-                if (vp > 1 && (space.model.layers % (pp * vp) != 0 ||
-                               space.global_batch % (static_cast<std::int64_t>(gpus / (tp * cp)) * mbs) != 0))
-                  continue;
-                if (!options()) return false;
-              }
-        }
-  return true;
-}
-
-/// The choices of one number of GPUs that are not worse in both time and memory than another: by time.
-void keep_staircase(std::vector<Choice>& choices) {
-  std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-    return std::pair(a.seconds, a.memory) < std::pair(b.seconds, b.memory);
+Front look_at_all(const Grid& grid, const Constants& constants, const FrontOptions& options) {
+  Front front{.choices = {}, .evaluations = 0, .exhaustive = true, .stopped = false};
+  pareto::Archive<Choice> archive;
+  Costs costs(constants, options.memory);
+  front.stopped = !grid.for_each([&](const Job& job) {
+    ++front.evaluations;
+    if (options.progress && front.evaluations % kNow == 0) options.progress(front.evaluations);
+    const Choice choice = costs.of(job);
+    if (choice.memory <= options.memory) archive.offer(values_of(choice, options.objectives), choice);
+    return !options.stop.stop_requested();
   });
-  double least = std::numeric_limits<double>::infinity();
-  std::erase_if(choices, [&least](const Choice& choice) {
-    if (choice.memory >= least) return true;
-    least = choice.memory;
-    return false;
-  });
+  for (const auto& entry : archive.entries()) front.choices.push_back(entry.payload);
+  return front;
 }
 
-bool dominates(const Choice& a, const Choice& b) {
-  return a.configuration.gpus <= b.configuration.gpus && a.seconds <= b.seconds && a.memory <= b.memory;
+Front search(const Grid& grid, const Constants& constants, const FrontOptions& options) {
+  const pareto::SearchResult result = pareto::minimize(
+      front_problem(grid, constants, options),
+      {.evaluations = options.evaluations, .seed = options.seed, .stop = options.stop, .archive = true});
+  Front front{.choices = {},
+              .evaluations = result.evaluations,
+              .exhaustive = false,
+              .stopped = options.stop.stop_requested()};
+  Costs costs(constants, options.memory);
+  for (const pareto::Solution& solution : result.archive)
+    front.choices.push_back(costs.of(grid.job_of(solution.variables)));
+  return front;
 }
 
-/// What choices are compared by, in logarithms: time, memory, GPUs.
-using Point = std::array<double, 3>;
-
-Point point_of(const Choice& choice) {
-  return {std::log(choice.seconds), std::log(choice.memory), std::log(choice.configuration.gpus)};
-}
-
-double distance(const Point& a, const Point& b) {
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
   return sum;
 }
 
+std::vector<double> ideal_of(const std::vector<std::vector<double>>& points) {
+  std::vector<double> ideal = points.front();
+  for (const std::vector<double>& point : points)
+    for (std::size_t k = 0; k < ideal.size(); ++k) ideal[k] = std::min(ideal[k], point[k]);
+  return ideal;
+}
+
+/// Adds to `picked` what lies farthest from all of them, until they are `count` or nothing differs clearly.
+void spread(const std::vector<std::vector<double>>& points, std::size_t count,
+            std::vector<std::size_t>& picked) {
+  // Less than 2 % apart is not clearly different.
+  constexpr double kSame = 0.02 * 0.02;
+  std::vector<double> nearest(points.size(), std::numeric_limits<double>::infinity());
+  const auto measure = [&](std::size_t other) {
+    for (std::size_t i = 0; i < points.size(); ++i)
+      nearest[i] = std::min(nearest[i], distance(points[i], points[other]));
+  };
+  for (const std::size_t other : picked) measure(other);
+  while (picked.size() < count) {
+    const auto farthest =
+        static_cast<std::size_t>(std::max_element(nearest.begin(), nearest.end()) - nearest.begin());
+    if (nearest[farthest] < kSame) return;
+    picked.push_back(farthest);
+    measure(farthest);
+  }
+}
+
 }  // namespace
 
-Front search_front(const Space& space, const Constants& constants, double memory,
-                   const std::stop_token& stop) {
-  Front front;
-  std::map<int, std::vector<Choice>> by_gpus;
-  constexpr std::size_t kMany = 4096;
-  front.stopped = !for_each(space, [&](const Job& job) {
-    ++front.evaluations;
-    const RankMemory rank = fullest_rank(job);
-    if (rank.peak() <= memory) {
-      std::vector<Choice>& choices = by_gpus[job.configuration.gpus];
-      choices.push_back({job.configuration, step_time(job, constants).total, rank.peak(), rank.stage});
-      if (choices.size() >= kMany) keep_staircase(choices);
-    }
-    return !stop.stop_requested();
-  });
-  for (auto& [gpus, choices] : by_gpus) {
-    keep_staircase(choices);
-    for (const Choice& choice : choices)
-      if (std::none_of(front.choices.begin(), front.choices.end(),
-                       [&choice](const Choice& other) { return dominates(other, choice); }))
-        front.choices.push_back(choice);
+std::string name_of(Objective objective) {
+  return kObjectives[static_cast<std::size_t>(objective)].second;
+}
+
+Objective objective_named(const std::string& name) {
+  std::string names;
+  for (const auto& [objective, known] : kObjectives) {
+    if (name == known) return objective;
+    names += std::string(" ") + known;
   }
+  fail("no objective is called ", name, "; there are", names);
+}
+
+double value_of(const Choice& choice, Objective objective) {
+  switch (objective) {
+    case Objective::kTime:
+      return std::log(choice.seconds);
+    case Objective::kMemory:
+      return std::log(choice.memory);
+    case Objective::kGpus:
+      return std::log(choice.configuration.gpus);
+    case Objective::kCost:
+      return std::log(choice.cost());
+    case Objective::kHeadroom:
+      return -std::log(choice.headroom);
+  }
+  return 0;
+}
+
+pareto::Problem front_problem(const Grid& grid, const Constants& constants, const FrontOptions& options) {
+  const auto count = std::make_shared<std::atomic<std::int64_t>>(0);
+  const auto costs = std::make_shared<Costs>(constants, options.memory);
+  pareto::Problem problem{
+      .variables = grid.variables(),
+      .objectives = static_cast<int>(options.objectives.size()),
+      .evaluate = [&grid, costs, options, count](std::span<const double> point, std::span<double> values) {
+        const std::int64_t number = ++*count;
+        if (options.progress && number % kNow == 0) options.progress(number);
+        const Job job = grid.job_of(point);
+        if (!why_not(job).empty()) return kCannotRun;
+        const Choice choice = costs->of(job);
+        if (choice.memory > options.memory) return choice.memory / options.memory - 1;
+        for (std::size_t k = 0; k < values.size(); ++k) values[k] = value_of(choice, options.objectives[k]);
+        return 0.0;
+      }};
+  problem.repair = [&grid](std::span<double> point, pareto::Random&) { grid.repair(point); };
+  return problem;
+}
+
+Front search_front(const Space& space, const Constants& constants, const FrontOptions& options) {
+  if (options.objectives.empty()) fail("a front of no objective: name one at least");
+  const Grid grid(space);
+  const std::int64_t few = kEnumerated * options.evaluations;
+  const bool exhaustive = options.exhaustive.value_or(grid.count(few + 1) <= few);
+  Front front = exhaustive ? look_at_all(grid, constants, options) : search(grid, constants, options);
+  std::sort(front.choices.begin(), front.choices.end(), [](const Choice& a, const Choice& b) {
+    return std::pair(a.seconds, a.memory) < std::pair(b.seconds, b.memory);
+  });
   return front;
 }
 
-std::vector<Choice> clear_choices(const Front& front, const Gpu& gpu, std::size_t count) {
+std::vector<Choice> clear_choices(const Front& front, const std::vector<Objective>& objectives,
+                                  std::size_t count) {
   const std::vector<Choice>& all = front.choices;
   if (all.empty() || count == 0) return {};
+  std::vector<std::vector<double>> points;
+  points.reserve(all.size());
+  for (const Choice& choice : all) points.push_back(values_of(choice, objectives));
   std::vector<std::size_t> picked;
   const auto pick_least = [&](const auto& value) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < all.size(); ++i)
-      if (value(all[i]) < value(all[best])) best = i;
+      if (value(i) < value(best)) best = i;
     if (picked.size() < count && std::find(picked.begin(), picked.end(), best) == picked.end())
       picked.push_back(best);
   };
-  pick_least([](const Choice& c) { return c.seconds; });
-  pick_least([](const Choice& c) { return c.memory; });
-  pick_least([](const Choice& c) { return std::pair(c.configuration.gpus, c.seconds); });
-  pick_least([&gpu](const Choice& c) { return c.cost(gpu); });
-  Point ideal = point_of(all.front());
-  for (const Choice& choice : all) {
-    const Point point = point_of(choice);
-    for (std::size_t i = 0; i < ideal.size(); ++i) ideal[i] = std::min(ideal[i], point[i]);
-  }
-  pick_least([&ideal](const Choice& c) { return distance(point_of(c), ideal); });
-  // Less than 2 % apart is not clearly different.
-  constexpr double kSame = 0.02 * 0.02;
-  while (picked.size() < count) {
-    std::size_t farthest = 0;
-    double most = -1;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      double nearest = std::numeric_limits<double>::infinity();
-      for (const std::size_t other : picked)
-        nearest = std::min(nearest, distance(point_of(all[i]), point_of(all[other])));
-      if (nearest > most) {
-        most = nearest;
-        farthest = i;
-      }
-    }
-    if (most < kSame) break;
-    picked.push_back(farthest);
-  }
+  for (std::size_t k = 0; k < objectives.size(); ++k)
+    pick_least([&](std::size_t i) { return std::pair(points[i][k], all[i].seconds); });
+  pick_least([&](std::size_t i) { return std::pair(1.0 * all[i].configuration.gpus, all[i].seconds); });
+  pick_least([&](std::size_t i) { return all[i].cost(); });
+  const std::vector<double> ideal = ideal_of(points);
+  pick_least([&](std::size_t i) { return distance(points[i], ideal); });
+  spread(points, count, picked);
+  std::sort(picked.begin(), picked.end());  // by time, as the front is
   std::vector<Choice> choices;
   choices.reserve(picked.size());
   for (const std::size_t i : picked) choices.push_back(all[i]);
-  std::sort(choices.begin(), choices.end(),
-            [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
   return choices;
-}
-
-std::string megatron_arguments(const Job& job) {
-  const Configuration& how = job.configuration;
-  std::string out = text("--tensor-model-parallel-size ", how.tp, " --pipeline-model-parallel-size ", how.pp,
-                         " --micro-batch-size ", how.micro_batch, " --global-batch-size ", how.global_batch,
-                         " --seq-length ", how.sequence);
-  if (how.virtual_stages > 1)
-    out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
-  if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
-  if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep, " --expert-tensor-parallel-size 1");
-  if (how.tp > 1) out += " --sequence-parallel";
-  if (how.zero == 3) {
-    out += " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";
-  } else {
-    out += " --use-distributed-optimizer";
-  }
-  out += " --overlap-grad-reduce --overlap-param-gather";
-  if (how.recompute == Recompute::kFull)
-    out += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
-  if (how.recompute == Recompute::kSelective)
-    out += " --recompute-granularity selective --recompute-modules core_attn layernorm mlp_act";
-  if (how.offload_optimizer) out += " --optimizer-cpu-offload";
-  out += how.precision == Precision::kBf16 ? " --bf16" : " --bf16 --fp8-format hybrid";
-  return out;
 }
 
 }  // namespace stweaver

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "advise/memory.h"
 #include "base/base.h"
 
 namespace stweaver {
@@ -196,12 +197,79 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
+  how.fused_loss = false;
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   measured.job.model = known_model(sheet.cell(row, "model"));
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
-  if (!sheet.cell(row, "peak_memory_GiB").empty()) measured.memory = sheet.number(row, "peak_memory_GiB");
+  // The largest of all GPUs, with the expandable segments that its launch script asks for.
+  if (!sheet.cell(row, "peak_memory_GiB").empty())
+    measured.memory = {.bytes = sheet.number(row, "peak_memory_GiB") * static_cast<double>(kGiB),
+                       .reserved = true,
+                       .stage = -1};
+  return measured;
+}
+
+/// What a table of peaks says of a model by its shape.
+ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row) {
+  ModelShape model;
+  model.layers = sheet.whole(row, "layers");
+  model.hidden = sheet.whole(row, "hidden");
+  model.ffn = sheet.whole(row, "ffn", 4 * model.hidden);
+  model.heads = sheet.whole(row, "heads");
+  model.kv_heads = sheet.whole(row, "kv_heads", model.heads);
+  model.head_dim = sheet.whole(row, "head_dim", model.heads > 0 ? model.hidden / model.heads : 0);
+  model.vocabulary = sheet.whole(row, "vocab");
+  model.gated_mlp = sheet.whole(row, "swiglu", 0) != 0;
+  model.tied_embeddings = sheet.whole(row, "untied", 0) == 0;
+  model.experts = sheet.whole(row, "experts", 0);
+  model.topk = sheet.whole(row, "topk", 0);
+  model.expert_ffn = model.experts > 0 ? sheet.whole(row, "moe_ffn", model.ffn) : 0;
+  model.shared_ffn = sheet.whole(row, "shared_ffn", 0);
+  model.moe_layers = model.experts > 0 ? model.layers : 0;
+  model.name = text(model.experts > 0 ? "moe-" : "gpt-", model.layers, "x", model.hidden);
+  return model;
+}
+
+/// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
+/// is 0. Where no stage is named, the rank is of the last, which is the one that logs.
+Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
+  Measurement measured;
+  measured.job.model = shape_of(sheet, row);
+  measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  Configuration& how = measured.job.configuration;
+  read_layout(sheet, row, how);
+  how.micro_batch = sheet.whole(row, "mbs");
+  how.virtual_stages = sheet.whole(row, "vp", 1);
+  how.ep = sheet.whole(row, "ep", 1);
+  how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
+  const std::string sharding = sheet.cell(row, "sharding");
+  how.zero = sharding == "none" ? 0 : (sharding == "distributed_optimizer" ? 1 : 3);
+  const std::string recompute = sheet.cell(row, "recompute");
+  how.recompute = recompute.empty() ? Recompute::kNone : recompute_named(recompute);
+  // Uniform groups are of so many layers, and all of them are recomputed.
+  if (sheet.cell(row, "recompute_method") != "uniform")
+    how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
+  how.compiled = sheet.whole(row, "compiled", 1) != 0;
+  const std::string arguments = sheet.cell(row, "other_args");
+  const auto has = [&arguments](const char* argument) {
+    return arguments.find(argument) != std::string::npos;
+  };
+  how.fused_loss = how.compiled;
+  how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
+  how.deterministic = has("deterministic-mode=True");
+  if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))
+    how.shard = std::max(1, data_parallel(how) * how.cp / 2);
+  // Megatron splits experts as it splits all else, unless it is told otherwise.
+  if (measured.job.model.experts > 0) how.expert_tp = std::max(1, sheet.whole(row, "etp", how.tp));
+  how.dropout = how.compiled && !has("hidden-dropout=0.0");
+  how.rotary = how.compiled ? has("position-embedding-type=rope") : measured.job.model.gated_mlp;
+  how.flash_attention =
+      sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
+  const int stage = sheet.whole(row, "stage", how.pp - 1);
+  if (stage >= how.pp) fail("there is no stage ", stage, " of ", how.pp);
+  measured.memory = {.bytes = sheet.number(row, "peak_allocated_bytes"), .reserved = false, .stage = stage};
   return measured;
 }
 
@@ -227,6 +295,11 @@ constexpr Kind kKinds[] = {
      "torchtitan",
      torchtitan_row,
      {"model", "gpu", "gpus", "local_batch", "gbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
+    {"memory",
+     "megatron",
+     memory_row,
+     {"gpu", "gpus", "layers", "hidden", "heads", "seq", "vocab", "tp", "pp", "mbs", "gbs",
+      "peak_allocated_bytes"}},
 };
 
 const Kind& kind_of(const Sheet& sheet, const std::string& name) {
@@ -242,6 +315,14 @@ const Kind& kind_of(const Sheet& sheet, const std::string& name) {
 
 }  // namespace
 
+double predicted_memory(const Measurement& row) {
+  const int stage =
+      row.memory->stage >= 0 ? row.memory->stage : fullest_rank(row.job, chunk_memory(row.job)).stage;
+  const Trace trace = rank_trace(row.job, stage);
+  if (!row.memory->reserved) return static_cast<double>(peak_requested(trace));
+  return static_cast<double>(reserved_by_pytorch(trace, true));
+}
+
 Measurements read_measurements(const std::string& csv, const std::string& name) {
   const Sheet sheet(csv, name);
   const Kind& kind = kind_of(sheet, name);
@@ -256,8 +337,9 @@ Measurements read_measurements(const std::string& csv, const std::string& name) 
       measured.left_out.push_back(text("line ", row.line, ": ", line));
       continue;
     }
-    if (!(one.seconds > 0) || !std::isfinite(one.seconds))
-      fail(sheet.where(row.line), ": a step that takes no time");
+    const bool has_time = one.seconds > 0 && std::isfinite(one.seconds);
+    if (!has_time && kind.read != memory_row) fail(sheet.where(row.line), ": a step that takes no time");
+    if (one.memory && !(one.memory->bytes > 0)) fail(sheet.where(row.line), ": a job that needs no memory");
     validate(one.job.model, sheet.where(row.line));
     if (const std::string reason = why_not(one.job); !reason.empty()) {
       measured.left_out.push_back(text("line ", row.line, ": ", reason));

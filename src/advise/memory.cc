@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "advise/layers.h"
 #include "plan/plan.h"
 #include "simulate/simulate.h"
 
@@ -17,59 +17,6 @@ constexpr double kWeightBytes = 2;
 /// fp32 master weights and two moments.
 constexpr double kOptimizerBytes = 12;
 
-/// What one layer's forward pass of one micro-batch keeps, tensor by tensor, and what lives only inside a
-/// phase.
-struct LayerTensors {
-  std::vector<double> kept;  ///< until the backward pass; the layer's input first
-  double gradient = 0;       ///< of one activation between layers
-};
-
-LayerTensors layer_tensors(const Job& job) {
-  const Configuration& how = job.configuration;
-  const ModelShape& model = job.model;
-  const double tokens = static_cast<double>(how.micro_batch) * how.sequence / how.cp;
-  const double split = how.sequence_parallel ? how.tp : 1;
-  const double state = 2 * tokens * model.hidden / split;
-  const double head = 2 * tokens * model.head_dim / how.tp;
-  LayerTensors layer;
-  layer.gradient = state;
-  layer.kept = {state};  // the input of the layer
-  const bool cheap_dropped = how.recompute == Recompute::kSelective || how.recompute == Recompute::kOperators;
-  const auto cheap = [&](double bytes) {
-    if (!cheap_dropped) layer.kept.push_back(bytes);
-  };
-  // Attention: the norm's output, queries, keys and values, the output and its log-sum-exp.
-  cheap(state);
-  layer.kept.push_back(head * model.heads);
-  layer.kept.push_back(head * model.kv_heads);
-  layer.kept.push_back(head * model.kv_heads);
-  layer.kept.push_back(head * model.heads);
-  layer.kept.push_back(4 * tokens * model.heads / how.tp);
-  if (!how.flash_attention && !cheap_dropped)  // softmax, its dropout and the mask of that
-    layer.kept.push_back(5 * tokens * how.sequence * model.heads / how.tp);
-  // MLP: its input before and after the norm, what the first products give, and what the last one takes.
-  layer.kept.push_back(state);
-  cheap(state);
-  const double dense = static_cast<double>(dense_layers(model)) / model.layers;
-  const double experts = static_cast<double>(model.moe_layers) / model.layers;
-  const double wide = 2 * tokens / how.tp * (model.gated_mlp ? 2 : 1);
-  const double narrow = 2 * tokens / how.tp;
-  const double width = model.expert_width > 0 ? model.expert_width : model.hidden;
-  const double inner = dense * model.ffn + experts * (model.topk * model.expert_ffn + model.shared_ffn);
-  layer.kept.push_back(wide * inner);
-  cheap(narrow * inner);
-  if (experts > 0) {  // tokens sorted by expert, and what the experts made of them
-    layer.kept.push_back(experts * narrow * model.topk * width);
-    layer.kept.push_back(experts * narrow * model.topk * width);
-  }
-  std::erase(layer.kept, 0.0);
-  return layer;
-}
-
-double sum_of(const std::vector<double>& parts) {
-  return std::accumulate(parts.begin(), parts.end(), 0.0);
-}
-
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
 /// whole on one rank each.
 double shared_weights(const Job& job) {
@@ -77,11 +24,21 @@ double shared_weights(const Job& job) {
 }
 
 double experts_weights(const Job& job) {
-  return all_expert_weights(job.model) / job.model.layers / job.configuration.ep;
+  return all_expert_weights(job.model) / job.model.layers / job.configuration.ep /
+         job.configuration.expert_tp;
 }
 
 double embedding_weights(const Job& job) {
-  return static_cast<double>(job.model.vocabulary) * job.model.hidden / job.configuration.tp;
+  return padded_vocabulary(job) * job.model.hidden / job.configuration.tp;
+}
+
+/// What products take for themselves: cuBLAS for each of the threads that run forward and backward, and
+/// TransformerEngine.
+double workspaces(const Job& job) {
+  // TransformerEngine's: 32 MiB from Hopper on, 4 MiB before. Deterministic products need more of cuBLAS.
+  const bool recent = job.gpu.workspace >= 32 * kMiB;
+  const auto each = static_cast<double>(job.configuration.deterministic ? 32 * kMiB : job.gpu.workspace);
+  return 2 * each + (job.configuration.compiled ? static_cast<double>((recent ? 32 : 4) * kMiB) : 0);
 }
 
 /// Layers of a stage: what does not come out even is given to the first stages.
@@ -101,8 +58,19 @@ StageWeights stage_weights(const Job& job, int stage) {
   const int layers = stage_layers(job, stage);
   StageWeights weights{.shared = layers * shared_weights(job), .experts = layers * experts_weights(job)};
   if (stage == 0) weights.shared += embedding_weights(job);
+  // Learned positions, which nobody splits.
+  if (stage == 0 && !job.configuration.rotary)
+    weights.shared += static_cast<double>(job.configuration.sequence) * job.model.hidden;
   if (last && (stage != 0 || !job.model.tied_embeddings)) weights.shared += embedding_weights(job);
   return weights;
+}
+
+/// Shared parameters of a pipeline stay gathered for the whole step, and so do their gradients.
+double gathered_for_a_step(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  if (how.zero != 3 || how.pp == 1) return 0;
+  const StageWeights weights = stage_weights(job, stage);
+  return (kWeightBytes + how.gradient_bytes) * (weights.shared + weights.experts);
 }
 
 /// Bytes of each kind of state of one rank.
@@ -165,58 +133,17 @@ int in_flight(const Configuration& how, int stage) {
   return std::min(ahead + 1, passages);
 }
 
-/// Logits in bf16 and fp32, and the gradient of either.
-std::vector<double> logits(const Job& job) {
-  const Configuration& how = job.configuration;
-  const double count =
-      static_cast<double>(how.micro_batch) * how.sequence / how.cp * job.model.vocabulary / how.tp;
-  return {2 * count, 4 * count, 4 * count};
-}
-
-/// Events in order, made into a trace.
-class Recording {
+/// The passages of one stage, one after another, as an allocator sees them.
+class StageRun {
  public:
-  std::size_t allocate(double bytes) {
-    // What is shared among many ranks is never nothing.
-    const Bytes size = std::max<Bytes>(static_cast<Bytes>(std::llround(bytes)), 1);
-    trace_.requests.push_back({.size = size, .life = {trace_.end++, kForever}, .dropped = kForever});
-    return trace_.requests.size() - 1;
-  }
-  void free(std::size_t id) {
-    trace_.requests[id].life.upper = trace_.end;
-    trace_.requests[id].dropped = trace_.end++;
-  }
-  std::vector<std::size_t> allocate(const std::vector<double>& sizes) {
-    std::vector<std::size_t> ids;
-    ids.reserve(sizes.size());
-    for (const double size : sizes) ids.push_back(allocate(size));
-    return ids;
-  }
-  /// Last in, first out.
-  void free(const std::vector<std::size_t>& ids) {
-    for (std::size_t i = ids.size(); i-- > 0;) free(ids[i]);
-  }
-  void mark(std::string label) { trace_.marks.push_back({trace_.end, std::move(label)}); }
-  Trace take(std::string name) {
-    trace_.name = std::move(name);
-    return std::move(trace_);
-  }
-
- private:
-  Trace trace_;
-};
-
-/// One step of one rank.
-class StepRecorder {
- public:
-  StepRecorder(const Job& job, int stage, Recording& recording)
+  StageRun(const Job& job, int stage, Ledger& ledger)
       : job_(job),
         how_(job.configuration),
-        last_(stage == how_.pp - 1),
-        layer_(layer_tensors(job)),
-        layers_(stage_layers(job, stage)),
         stage_(stage),
-        recording_(recording) {}
+        layer_(layer_tape(job)),
+        head_(head_tape(job)),
+        state_(activation_bytes(job)),
+        ledger_(ledger) {}
 
   void run(int batches) {
     for (const Passage& passage : schedule(how_.pp, stage_, how_.virtual_stages, batches)) {
@@ -229,121 +156,210 @@ class StepRecorder {
   }
 
  private:
-  [[nodiscard]] bool full() const { return how_.recompute == Recompute::kFull; }
+  /// What a passage leaves for its way back.
+  struct Passed {
+    std::vector<std::size_t> inputs;  ///< of the chunk, and of layers that are recomputed
+    std::vector<Tape::Kept> layers;
+    Tape::Kept head;
+  };
+
   [[nodiscard]] int layers_of(int chunk) const {
-    return layers_ / how_.virtual_stages + (chunk < layers_ % how_.virtual_stages ? 1 : 0);
+    const int layers = stage_layers(job_, stage_);
+    return layers / how_.virtual_stages + (chunk < layers % how_.virtual_stages ? 1 : 0);
   }
-  [[nodiscard]] std::vector<double> inner() const { return {layer_.kept.begin() + 1, layer_.kept.end()}; }
+  [[nodiscard]] bool has_head(int chunk) const {
+    return stage_ == how_.pp - 1 && chunk == how_.virtual_stages - 1;
+  }
+  [[nodiscard]] bool has_embedding(int chunk) const { return stage_ == 0 && chunk == 0; }
 
   void forward(const Passage& passage) {
-    std::vector<std::vector<std::size_t>>& kept = live_[{passage.chunk, passage.batch}];
+    Passed& passed = passed_[{passage.chunk, passage.batch}];
+    std::size_t x = ledger_.allocate(state_);
+    passed.inputs.push_back(x);
+    const int recomputed = recomputed_layers(job_);
     for (int i = 0; i < layers_of(passage.chunk); ++i) {
-      kept.push_back({recording_.allocate(layer_.kept.front())});
-      const std::vector<std::size_t> ids = recording_.allocate(inner());
-      if (full()) {
-        recording_.free(ids);
-      } else {
-        kept.back().insert(kept.back().end(), ids.begin(), ids.end());
-      }
+      // The schedule holds on to what a chunk was given.
+      const bool keeps = i >= recomputed;
+      if (i > 0 && !keeps) passed.inputs.push_back(x);
+      passed.layers.push_back(layer_.forward(ledger_, x, keeps, i > 0 && keeps));
+      x = passed.layers.back().output;
     }
+    if (has_head(passage.chunk)) {
+      passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
+      x = passed.head.output;
+    }
+    // What went to the next stage is let go.
+    if (x != passed.inputs.front()) ledger_.free(x);
   }
 
   void backward(const Passage& passage) {
-    if (last_ && passage.chunk == how_.virtual_stages - 1) recording_.free(recording_.allocate(logits(job_)));
-    auto kept = live_.extract({passage.chunk, passage.batch});
-    std::size_t gradient = recording_.allocate(layer_.gradient);
-    for (std::size_t i = kept.mapped().size(); i-- > 0;) {
-      if (full()) {
-        const std::vector<std::size_t> again = recording_.allocate(inner());
-        kept.mapped()[i].insert(kept.mapped()[i].end(), again.begin(), again.end());
-      }
-      const std::size_t next = recording_.allocate(layer_.gradient);
-      recording_.free(kept.mapped()[i]);
-      recording_.free(gradient);
-      gradient = next;
+    Passed passed = std::move(passed_.extract({passage.chunk, passage.batch}).mapped());
+    std::size_t gradient = 0;
+    if (has_head(passage.chunk)) {
+      gradient = head_.backward(ledger_, std::move(passed.head), ledger_.allocate(kLoss));
+    } else {
+      gradient = ledger_.allocate(state_);
     }
-    recording_.free(gradient);
+    const auto recomputed = static_cast<std::size_t>(recomputed_layers(job_));
+    for (std::size_t i = passed.layers.size(); i-- > 0;) {
+      if (i >= recomputed) {
+        gradient = layer_.backward(ledger_, std::move(passed.layers[i]), gradient);
+        continue;
+      }
+      Tape::Kept again = layer_.forward(ledger_, passed.inputs[i], true, false);
+      const std::size_t output = again.output;
+      gradient = layer_.backward(ledger_, std::move(again), gradient);
+      ledger_.free(output);
+      if (i > 0) ledger_.free(passed.inputs[i]);
+    }
+    if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
+    ledger_.free(gradient);
+    ledger_.free(passed.inputs.front());
   }
+
+  static constexpr double kLoss = 4;
 
   const Job& job_;
   const Configuration& how_;
-  bool last_;
-  LayerTensors layer_;
-  int layers_;
   int stage_;
-  Recording& recording_;
-  std::map<std::pair<int, int>, std::vector<std::vector<std::size_t>>> live_;
+  Tape layer_;
+  Tape head_;
+  double state_;
+  Ledger& ledger_;
+  std::map<std::pair<int, int>, Passed> passed_;
 };
 
-}  // namespace
-
-RankMemory live_memory(const Job& job, int stage) {
-  const Configuration& how = job.configuration;
-  const States states = states_of(job, stage);
-  const LayerTensors layer = layer_tensors(job);
-  const double all = sum_of(layer.kept);
-  const bool full = how.recompute == Recompute::kFull;
-  const double chunk = static_cast<double>(stage_layers(job, stage)) / how.virtual_stages;
-  RankMemory memory;
-  memory.stage = stage;
-  memory.states = states.weights + states.gradients + states.optimizer;
-  memory.activations = in_flight(how, stage) * chunk * (full ? layer.kept.front() : all);
-  const double rebuilt = full ? all - layer.kept.front() : 0;
-  memory.transient = rebuilt + 2 * layer.gradient;
-  if (stage == how.pp - 1) memory.transient = std::max(memory.transient, sum_of(logits(job)));
-  // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3) memory.transient += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
+/// What one tape asks for above what is there when its turn comes. `owned`: its input counts, as nobody else
+/// holds it. `keeps` false: it keeps its input alone and runs forward once more.
+LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps) {
+  LayerMemory memory;
+  Ledger ledger;
+  const std::size_t x = ledger.allocate(input);
+  const double others = owned ? 0 : input;
+  Tape::Kept kept = tape.forward(ledger, x, keeps, owned && keeps);
+  memory.forward = ledger.peak() - others;
+  const double with_output = ledger.live();
+  ledger.free(kept.output);
+  const double output = with_output - ledger.live();
+  memory.kept = ledger.live() - others;
+  const std::size_t gradient = ledger.allocate(output);
+  ledger.forget_peak();
+  if (!keeps) kept = tape.forward(ledger, x, true, false);
+  ledger.free(tape.backward(ledger, std::move(kept), gradient));
+  memory.backward = ledger.peak() - others;
   return memory;
 }
 
-RankMemory fullest_rank(const Job& job) {
-  RankMemory first = live_memory(job, 0);
+/// Once per step, while the optimizer runs: modules of PyTorch make a gradient and a root of their own.
+double optimizer_bytes(const Job& job, const States& states) {
+  return job.configuration.compiled ? 0 : states.optimizer * 2 / 3;
+}
+
+}  // namespace
+
+ChunkMemory chunk_memory(const Job& job) {
+  const Tape layer = layer_tape(job);
+  const double state = activation_bytes(job);
+  const bool recomputes = recomputed_layers(job) > 0;
+  return {.state = state,
+          .first = layer_memory(layer, state, false, true),
+          .plain = layer_memory(layer, state, true, true),
+          .recomputed = recomputes ? layer_memory(layer, state, true, false) : LayerMemory(),
+          .head = layer_memory(head_tape(job), state, true, true)};
+}
+
+RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
+  const Configuration& how = job.configuration;
+  const States states = states_of(job, stage);
+  const int chunk = (stage_layers(job, stage) + how.virtual_stages - 1) / how.virtual_stages;
+  const int recomputed = std::min(recomputed_layers(job), chunk);
+  const int plain = chunk - recomputed;
+  // A chunk holds its input; of layers that keep all but their input, the first shares it.
+  const double below =
+      recomputed > 0 ? recomputed * parts.recomputed.kept : parts.state + (plain > 0 ? parts.first.kept : 0);
+  const int above = recomputed > 0 ? plain : std::max(plain - 1, 0);
+  const double kept = below + above * parts.plain.kept;
+  RankMemory memory;
+  memory.stage = stage;
+  memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
+                  gathered_for_a_step(job, stage);
+  memory.activations = in_flight(how, stage) * kept;
+  double most = 0;  // above what is kept
+  if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
+  if (above == 0 && recomputed == 0)
+    most = std::max(parts.first.forward, parts.first.backward) - parts.first.kept;
+  if (recomputed > 0)
+    most = std::max(most, parts.recomputed.backward - parts.recomputed.kept - above * parts.plain.kept);
+  if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
+  if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
+  if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
+  // Two layers' weights are gathered at a time: the one at work and the next.
+  if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
+  memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
+  return memory;
+}
+
+RankMemory live_memory(const Job& job, int stage) {
+  return live_memory(job, stage, chunk_memory(job));
+}
+
+RankMemory fullest_rank(const Job& job, const ChunkMemory& parts) {
+  RankMemory first = live_memory(job, 0, parts);
   if (job.configuration.pp == 1) return first;
-  RankMemory last = live_memory(job, job.configuration.pp - 1);
+  RankMemory last = live_memory(job, job.configuration.pp - 1, parts);
   return first.peak() >= last.peak() ? first : last;
 }
 
 Trace rank_trace(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const States states = states_of(job, stage);
-  Recording recording;
-  const int layers = stage_layers(job, stage);
-  for (int i = 0; i < layers; ++i) recording.allocate(states.weights / layers);
-  recording.allocate(states.gradients);
+  Trace trace;
+  trace.name = text(job.model.name, " stage ", stage);
+  Ledger ledger(&trace);
+  const int layers = std::max(1, stage_layers(job, stage));
+  for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
+  ledger.allocate(states.gradients);
   if (states.optimizer > 0)
-    for (int i = 0; i < 3; ++i) recording.allocate(states.optimizer / 3);
+    for (int i = 0; i < 3; ++i) ledger.allocate(states.optimizer / 3);
+  ledger.allocate(workspaces(job));
+  if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   // Two gathered layers take turns for the whole step.
-  if (how.zero == 3)
-    for (int i = 0; i < 2; ++i)
-      recording.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
+  if (how.zero == 3 && how.pp == 1)
+    for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
   const int enough = 2 * how.pp;
-  const int batches = std::min(micro_batches(how), enough);
+  // The interleaved schedule goes in rounds of one micro-batch per stage.
+  const int round = how.virtual_stages > 1 ? how.pp : 1;
+  const int batches = std::min((micro_batches(how) + round - 1) / round * round, enough);
   constexpr int kSteps = 3;
+  const auto mark = [&trace](std::string label) { trace.marks.push_back({trace.end, std::move(label)}); };
   for (int step = 0; step < kSteps; ++step) {
-    recording.mark(text("iteration ", step));
-    StepRecorder(job, stage, recording).run(batches);
+    mark(text("iteration ", step));
+    StageRun(job, stage, ledger).run(batches);
+    const double bytes = optimizer_bytes(job, states);
+    if (bytes > 0) ledger.free(ledger.allocate(bytes));
   }
-  recording.mark("end");
-  return recording.take(text(job.model.name, " stage ", stage));
+  mark("end");
+  return trace;
+}
+
+Bytes reserved_by_pytorch(const Trace& trace, bool expandable) {
+  AllocatorSettings settings;
+  settings.expandable_segments = expandable;
+  CachingAllocator allocator(settings);
+  const ReplayResult result = replay(trace, allocator, {});
+  if (result.ooms > 0) fail(trace.name, ": needs more memory than any device has");
+  return result.reserved_peak;
 }
 
 Reservation reserve(const Job& job, int stage) {
   const Trace trace = rank_trace(job, stage);
-  const auto simulated = [&trace](bool expandable) {
-    AllocatorSettings settings;
-    settings.expandable_segments = expandable;
-    CachingAllocator allocator(settings);
-    const ReplayResult result = replay(trace, allocator, {});
-    if (result.ooms > 0) fail(trace.name, ": needs more memory than any device has");
-    return result.reserved_peak;
-  };
   SynthesizeOptions options;
   options.timeout = 0.1;  // these traces are regular: what is found at all is found at once
   return {.requested = peak_requested(trace),
           .planned = synthesize(trace, profile_of(trace), options).plan.arena,
-          .native = simulated(false),
-          .expandable = simulated(true)};
+          .native = reserved_by_pytorch(trace, false),
+          .expandable = reserved_by_pytorch(trace, true)};
 }
 
 }  // namespace stweaver

@@ -1,9 +1,8 @@
 // How much memory a rank needs: what lives when, as a closed form of live bytes for many configurations, and
 // as the requests of a trace for the few that are looked at, so that the planner says what would be reserved.
 //
-// Both are made of the same lists of tensors. They follow Korthikanti et al. (arXiv 2205.05198, section 4)
-// for activations and Megatron-LM for states: bf16 weights, fp32 main gradients, fp32 master weights and
-// moments.
+// Both run the same operators (layers.h). States are Megatron-LM's: bf16 weights, fp32 main gradients, fp32
+// master weights and moments.
 #pragma once
 
 #include "advise/configuration.h"
@@ -20,16 +19,38 @@ struct RankMemory {
   [[nodiscard]] double peak() const { return states + activations + transient; }
 };
 
+/// Bytes that a layer asks for.
+struct LayerMemory {
+  double kept = 0;      ///< from its forward pass to its backward pass
+  double forward = 0;   ///< most, forward
+  double backward = 0;  ///< most, backward, what it kept included
+};
+
+/// What layers ask for, whatever the stage: of all configurations that agree in tensor and context
+/// parallelism, micro-batch and recomputation the same.
+struct ChunkMemory {
+  double state = 0;        ///< between layers
+  LayerMemory first;       ///< of a chunk, whose input the schedule holds
+  LayerMemory plain;       ///< a layer behind it
+  LayerMemory recomputed;  ///< a layer that keeps its input only
+  LayerMemory head;        ///< last norm, output layer, loss
+};
+ChunkMemory chunk_memory(const Job& job);
+
 /// Live bytes of the rank, stages counted from 0. Of a job for which why_not() is empty.
 RankMemory live_memory(const Job& job, int stage);
+RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts);
 
 /// The stage that needs most: the first holds most micro-batches, the last has the logits.
-RankMemory fullest_rank(const Job& job);
+RankMemory fullest_rank(const Job& job, const ChunkMemory& parts);
 
 /// What the allocator of a rank is asked for: the states, and two steps of the 1F1B schedule or its
 /// interleaved form, each marked. Where there are more micro-batches than the pipeline is deep, those that
 /// only repeat are left out: they change no peak.
 Trace rank_trace(const Job& job, int stage);
+
+/// What PyTorch's allocator, simulated, reserves for a trace at most.
+Bytes reserved_by_pytorch(const Trace& trace, bool expandable);
 
 /// What allocators make of a rank's requests.
 struct Reservation {

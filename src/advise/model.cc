@@ -166,17 +166,15 @@ namespace {
 
 ModelShape dense(std::string name, int layers, int hidden, int ffn, int heads, int kv_heads, int vocabulary,
                  int sequence, int head_dim = 0) {
-  ModelShape model;
-  model.name = std::move(name);
-  model.layers = layers;
-  model.hidden = hidden;
-  model.ffn = ffn;
-  model.heads = heads;
-  model.kv_heads = kv_heads;
-  model.head_dim = head_dim > 0 ? head_dim : hidden / heads;
-  model.vocabulary = vocabulary;
-  model.sequence = sequence;
-  return model;
+  return {.name = std::move(name),
+          .layers = layers,
+          .hidden = hidden,
+          .ffn = ffn,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim > 0 ? head_dim : hidden / heads,
+          .vocabulary = vocabulary,
+          .sequence = sequence};
 }
 
 ModelShape moe(ModelShape model, int layers, int experts, int topk, int expert_ffn, int shared_ffn = 0) {

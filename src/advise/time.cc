@@ -14,8 +14,9 @@ constexpr double kStreaming = 0.7;
 
 /// What every part of the model of one job looks at.
 struct View {
-  View(const Job& job, const Constants& with)
-      : model(job.model),
+  View(const Job& of, const Constants& with)
+      : job(of),
+        model(job.model),
         gpu(job.gpu),
         how(job.configuration),
         constants(with),
@@ -23,6 +24,7 @@ struct View {
         dp(data_parallel(how)),
         batches(micro_batches(how)) {}
 
+  const Job& job;
   const ModelShape& model;
   const Gpu& gpu;
   const Configuration& how;
@@ -66,13 +68,15 @@ struct Passes {
   double elementwise = kPasses;
 };
 
-Passes passes_of(const Configuration& how) {
+Passes passes_of(const Job& job) {
+  const Configuration& how = job.configuration;
   Passes passes;
   if (how.lora) passes.products = 2;
   if (how.recompute == Recompute::kFull) {
-    passes.products += 1;
-    passes.attention += 1;
-    passes.elementwise += 1;
+    const double share = static_cast<double>(recomputed_layers(job)) / chunk_layers(job);
+    passes.products += share;
+    passes.attention += share;
+    passes.elementwise += share;
   } else if (how.recompute != Recompute::kNone) {
     if (how.recompute == Recompute::kOperators) passes.products += 0.5;
     if (!how.flash_attention) passes.attention += 1;
@@ -132,7 +136,7 @@ double host_time(const View& view) {
 double tensor_traffic(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   if (how.tp == 1) return 0;
-  const double rounds = 4 + 2 * (passes.attention > kPasses && how.recompute == Recompute::kFull ? 1 : 0);
+  const double rounds = 4 + (how.recompute == Recompute::kFull ? 2 * (passes.attention - kPasses) : 0);
   const double bytes = rounds * 2 * (how.tp - 1) / how.tp * kActivationBytes * view.tokens *
                        view.model.hidden * view.model.layers;
   const bool crosses = how.tp > view.gpu.domain;
@@ -156,7 +160,7 @@ double expert_traffic(const View& view) {
 }
 
 LayerTimes layer_times(const View& view) {
-  const Passes passes = passes_of(view.how);
+  const Passes passes = passes_of(view.job);
   const bool nodes = view.how.gpus > view.gpu.domain;
   LayerTimes times;
   times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *

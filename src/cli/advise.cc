@@ -28,6 +28,11 @@ struct Options {
   std::string precision = "bf16";
   std::optional<double> max_memory;
   std::vector<std::string> fixed;
+  std::vector<std::string> objectives;
+  std::optional<double> price;
+  bool exhaustive = false;
+  std::int64_t evaluations = FrontOptions().evaluations;
+  std::uint64_t seed = 1;
   std::size_t choices = 12;
   std::string predict;
   std::string fit;
@@ -59,6 +64,7 @@ void predict(const Options& options) {
 void fit(const Options& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
   if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
+  if (measured.kind == "memory") fail(options.fit, ": a table of peaks has no times to fit constants on");
   const std::vector<std::string> names =
       options.only.empty() ? constants_to_fit(measured.kind) : options.only;
   const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));
@@ -92,27 +98,45 @@ Space space_of(const Options& options) {
   return space;
 }
 
+FrontOptions front_options(const Options& options, const Gpu& gpu) {
+  FrontOptions front;
+  front.memory =
+      options.max_memory ? *options.max_memory * static_cast<double>(kGiB) : static_cast<double>(gpu.memory);
+  if (!options.objectives.empty()) front.objectives.clear();
+  for (const std::string& name : options.objectives) front.objectives.push_back(objective_named(name));
+  if (options.exhaustive) front.exhaustive = true;
+  front.evaluations = options.evaluations;
+  front.seed = options.seed;
+  return front;
+}
+
+/// The clear choices of a front that fit once they are planned: what lives may fit where its plan does not.
+std::vector<PlannedChoice> planned_choices(const Front& front, const Space& space,
+                                           const FrontOptions& options, std::size_t count) {
+  std::vector<PlannedChoice> choices;
+  for (const Choice& choice : clear_choices(front, options.objectives, count)) {
+    const Job job{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
+    const Reservation reservation = reserve(job, choice.stage);
+    if (static_cast<double>(reservation.planned) <= options.memory) choices.push_back({choice, reservation});
+  }
+  return choices;
+}
+
 int recommend(const Options& options) {
   const Space space = space_of(options);
-  const Progress progress("looking for configurations of " + options.model, options.json);
+  Progress progress("looking for configurations of " + options.model, options.json);
   const Interrupt interrupt;
   const auto start = std::chrono::steady_clock::now();
-  const double memory = options.max_memory ? *options.max_memory * static_cast<double>(kGiB)
-                                           : static_cast<double>(space.gpu.memory);
-  const Front front = search_front(space, chosen_constants(options, "megatron"), memory, interrupt.token());
+  FrontOptions how = front_options(options, space.gpu);
+  how.stop = interrupt.token();
+  how.progress = [&progress](std::int64_t seen) { progress.note(text(", ", seen, " of them seen")); };
   Recommendation advice{.model = space.model,
                         .gpu = space.gpu,
                         .choices = {},
-                        .front = front.choices.size(),
-                        .evaluations = front.evaluations,
-                        .stopped = front.stopped,
-                        .memory = memory};
-  for (const Choice& choice : clear_choices(front, space.gpu, options.choices)) {
-    const Job job{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
-    const Reservation reservation = reserve(job, choice.stage);
-    // What lives may fit where its plan does not.
-    if (static_cast<double>(reservation.planned) <= memory) advice.choices.push_back({choice, reservation});
-  }
+                        .front = search_front(space, chosen_constants(options, "megatron"), how),
+                        .memory = how.memory,
+                        .price = options.price};
+  advice.choices = planned_choices(advice.front, space, how, options.choices);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   print_answer(options.json, advise_text(advice), advise_json(advice));
   return advice.choices.empty() ? kAnswerIsNo : kDone;
@@ -149,6 +173,16 @@ void add_advise(CLI::App& app, int& status) {
   command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
       ->check(CLI::Range(0.1, 1e5));
   command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...");
+  command
+      ->add_option("--objective", options->objectives,
+                   "what the front is of: time, memory, gpus (these by default), cost, headroom")
+      ->delimiter(',');
+  command->add_option("--price", options->price, "of a GPU hour, in any money: shows costs in it")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_flag("--exhaustive", options->exhaustive, "look at every configuration, however many");
+  command->add_option("--evaluations", options->evaluations, "configurations that a search looks at")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command->add_option("--seed", options->seed, "of the search");
   command->add_option("--choices", options->choices, "choices to show at most")->check(CLI::Range(1, 1000));
   CLI::Option* predict_option = command->add_option("--predict", options->predict,
                                                     "a table of measured steps: predicted beside measured");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -42,7 +43,9 @@ Points bounding(const Points& points, std::span<const double> reference) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (is_below(points[i], reference)) inside.add(points[i]);
   }
-  std::vector<std::size_t> front = nondominated(inside);
+  std::vector<std::size_t> front(inside.size());
+  std::iota(front.begin(), front.end(), std::size_t{0});
+  if (reference.size() > 2) front = nondominated(inside);  // area() sees for itself
   std::sort(front.begin(), front.end(), [&](std::size_t a, std::size_t b) {
     const double last_a = inside[a].back();
     const double last_b = inside[b].back();
@@ -66,20 +69,25 @@ double area(const Points& sorted, std::span<const double> reference) {
   return sum;
 }
 
-/// Points in rising order of their last objective: each adds its box less what those after it have of the
-/// box.
+/// Points in rising order of their last objective: each adds its box less what those before it have of the
+/// box. That all of these have in the last objective, so that the rest is a volume of one dimension less.
 double volume(const Points& sorted, std::span<const double> reference) {
   if (sorted.size() == 0) return 0;
+  if (reference.size() == 1) return reference[0] - sorted[0][0];
   if (reference.size() == 2) return area(sorted, reference);
+  const std::size_t last = reference.size() - 1;
+  const std::span<const double> rest = reference.first(last);
   double sum = 0;
-  std::vector<double> worse(reference.size());
+  std::vector<double> worse(last);
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    Points limited(sorted.dimension());
-    for (std::size_t j = i + 1; j < sorted.size(); ++j) {
-      for (std::size_t k = 0; k < worse.size(); ++k) worse[k] = std::max(sorted[i][k], sorted[j][k]);
+    const std::span<const double> corner = sorted[i].first(last);
+    Points limited(last);
+    for (std::size_t j = 0; j < i; ++j) {
+      for (std::size_t k = 0; k < last; ++k) worse[k] = std::max(corner[k], sorted[j][k]);
       limited.add(worse);
     }
-    sum += box_volume(sorted[i], reference) - volume(bounding(limited, reference), reference);
+    sum += (reference[last] - sorted[i][last]) *
+           (box_volume(corner, rest) - volume(bounding(limited, rest), rest));
   }
   return sum;
 }

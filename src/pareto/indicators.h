@@ -14,7 +14,7 @@ double inverted_generational_distance(const Points& front, const Points& found);
 
 /// The volume of what lies between `points` and `reference`, which none of them needs to dominate: exact, by
 /// the algorithm WFG (While, Bradstreet, Barone, IEEE Transactions on Evolutionary Computation 16, 2012). A
-/// hundred points of five objectives take milliseconds, of ten minutes. Error when dimensions differ.
+/// hundred points of five objectives take milliseconds, of ten some seconds. Error when dimensions differ.
 double hypervolume(const Points& points, std::span<const double> reference);
 
 /// The same from `samples` random points of the box between the least of each objective and `reference`; the

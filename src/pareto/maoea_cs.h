@@ -23,6 +23,7 @@ struct SearchOptions {
   /// stable; 0: never.
   std::int64_t stagnation = 0;
   std::stop_token stop = {};  ///< returns what it has, too
+  bool archive = false;       ///< keep what no feasible point dominates, not the population alone
 
   /// Measure objectives in units of their ranges in the first population, so that it does not matter whether
   /// one is in bytes and another in seconds, and lengths in parts of the front's extent as known so far.
@@ -33,7 +34,9 @@ struct SearchOptions {
 
 struct SearchResult {
   std::vector<Solution> population;  ///< the last generation, dominated members among it
-  std::vector<Solution> corners;     ///< members that are best in one objective, or in all but one
+  /// With `archive`: all feasible points evaluated that no other dominates, of equal ones the first.
+  std::vector<Solution> archive;
+  std::vector<Solution> corners;  ///< members that are best in one objective, or in all but one
   std::int64_t evaluations = 0;
   std::int64_t generations = 0;
   std::optional<std::int64_t> switched_at = {};  ///< evaluations when corners were stable

@@ -2,6 +2,7 @@
 // `base`.
 #pragma once
 
+#include "pareto/archive.h"        // IWYU pragma: export
 #include "pareto/dominance.h"      // IWYU pragma: export
 #include "pareto/indicators.h"     // IWYU pragma: export
 #include "pareto/maoea_cs.h"       // IWYU pragma: export

@@ -168,7 +168,11 @@ void Search::advance(Points points) {
   const std::size_t before = violations_.size();
   evaluator_.evaluate(fresh, options_.stop, deadline_, objectives_, violations_);
   const std::size_t evaluated = violations_.size() - before;
-  for (std::size_t i = 0; i < evaluated; ++i) variables_.add(fresh[i]);
+  for (std::size_t i = 0; i < evaluated; ++i) {
+    variables_.add(fresh[i]);
+    if (options_.archive && violations_[before + i] == 0)
+      archive_.offer(objectives_[before + i], {fresh[i].begin(), fresh[i].end()});
+  }
   evaluations_ += static_cast<std::int64_t>(evaluated);
   ++generations_;
   idle_ = evaluated == 0 ? idle_ + 1 : 0;
@@ -231,6 +235,7 @@ SearchResult Search::result() const {
   SearchResult result;
   for (std::size_t i = 0; i < violations_.size(); ++i) result.population.push_back(solution(i));
   for (const std::size_t i : corners_) result.corners.push_back(solution(i));
+  for (const auto& entry : archive_.entries()) result.archive.push_back({entry.payload, entry.objectives, 0});
   result.evaluations = evaluations_;
   result.generations = generations_;
   result.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "pareto/archive.h"
 #include "pareto/evaluator.h"
 #include "pareto/maoea_cs.h"
 #include "pareto/points.h"
@@ -59,6 +60,7 @@ class Search {
   Points objectives_;
   std::vector<double> violations_;
   std::vector<std::size_t> corners_;
+  Archive<std::vector<double>> archive_;  // of variables
   Box box_;
   std::vector<double> units_;     // the ranges of objectives in the first population
   bool are_units_known_ = false;  // false while too few members are feasible to tell

@@ -1,6 +1,10 @@
 #include "report/advice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -33,6 +37,66 @@ std::string layout_of(const Configuration& how) {
   add("dp", data_parallel(how));
   if (how.zero == 3) layout += layout.empty() ? "fsdp" : " fsdp";
   return layout.empty() ? "-" : layout;
+}
+
+/// "none", "selective", "full", "full, 3 layers".
+std::string recompute_of(const Configuration& how) {
+  std::string name = name_of(how.recompute);
+  if (how.recompute == Recompute::kFull && how.recompute_layers > 0)
+    name += fmt::format(", {} layer{}", how.recompute_layers, how.recompute_layers > 1 ? "s" : "");
+  return name;
+}
+
+/// Nothing where there are no lines.
+std::string headed(const char* head, const std::string& lines) {
+  return lines.empty() ? "" : fmt::format("\n{}:\n{}", head, lines);
+}
+
+std::string left_out_text(const Measurements& measured) {
+  std::string out;
+  for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
+  return out;
+}
+
+constexpr auto kGiBytes = static_cast<double>(kGiB);
+
+bool has_times_of(const Measurements& measured) {
+  return std::all_of(measured.rows.begin(), measured.rows.end(),
+                     [](const Measurement& row) { return row.seconds > 0; });
+}
+
+/// Predicted bytes of the rows that have measured ones.
+std::vector<std::optional<double>> memory_of(const Measurements& measured) {
+  std::vector<std::optional<double>> memory;
+  memory.reserve(measured.rows.size());
+  for (const Measurement& row : measured.rows)
+    memory.push_back(row.memory ? std::optional(predicted_memory(row)) : std::nullopt);
+  return memory;
+}
+
+std::vector<double> memory_errors(const Measurements& measured,
+                                  const std::vector<std::optional<double>>& memory) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    if (memory[i]) errors.push_back(std::abs(*memory[i] / measured.rows[i].memory->bytes - 1));
+  return errors;
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string memory_accuracy_text(const Measurements& measured,
+                                 const std::vector<std::optional<double>>& memory) {
+  const std::vector<double> errors = memory_errors(measured, memory);
+  return fmt::format("memory of {} rows: mean absolute error {}, median {}\n", errors.size(),
+                     percent_text(mean_of(errors)), percent_text(median_of(errors)));
 }
 
 std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy) {
@@ -74,6 +138,7 @@ Json configuration_json(const Configuration& how) {
           {"global_batch", how.global_batch},
           {"sequence", how.sequence},
           {"recompute", name_of(how.recompute)},
+          {"recompute_layers", how.recompute_layers},
           {"offload_optimizer", how.offload_optimizer},
           {"precision", name_of(how.precision)}};
 }
@@ -81,31 +146,76 @@ Json configuration_json(const Configuration& how) {
 }  // namespace
 
 std::string predict_text(const Measurements& measured, std::span<const StepTime> times) {
-  Table table({"line", "model", "gpu", "gpus", "layout", "mbs", "gbs", "measured s", "predicted s", "error"},
-              "rllrlrrrrr");
+  const bool has_times = has_times_of(measured);
+  const std::vector<std::optional<double>> memory = memory_of(measured);
+  const bool has_memory =
+      std::any_of(memory.begin(), memory.end(), [](const auto& m) { return m.has_value(); });
+  std::vector<std::string> head = {"line", "model", "gpu", "gpus", "layout", "mbs", "gbs"};
+  std::string alignment = "rllrlrr";
+  const auto add_columns = [&](const char* unit) {
+    head.insert(head.end(), {std::string("measured ") + unit, std::string("predicted ") + unit, "error"});
+    alignment += "rrr";
+  };
+  if (has_times) add_columns("s");
+  if (has_memory) add_columns("GiB");
+  Table table(head, alignment);
   for (std::size_t i = 0; i < measured.rows.size(); ++i) {
     const Measurement& row = measured.rows[i];
     const Configuration& how = row.job.configuration;
-    table.add_row({std::to_string(row.line), row.model, row.job.gpu.name, std::to_string(how.gpus),
-                   layout_of(how), std::to_string(how.micro_batch), std::to_string(how.global_batch),
-                   fmt::format("{:.3f}", row.seconds), fmt::format("{:.3f}", times[i].total),
-                   fmt::format("{:+.1f} %", 100 * (times[i].total / row.seconds - 1))});
+    std::vector<std::string> cells = {
+        std::to_string(row.line),        row.model,      row.job.gpu.name,
+        std::to_string(how.gpus),        layout_of(how), std::to_string(how.micro_batch),
+        std::to_string(how.global_batch)};
+    const auto add = [&cells](double was, double said) {
+      cells.insert(cells.end(), {fmt::format("{:.3f}", was), fmt::format("{:.3f}", said),
+                                 fmt::format("{:+.1f} %", 100 * (said / was - 1))});
+    };
+    if (has_times) add(row.seconds, times[i].total);
+    if (has_memory && memory[i]) add(row.memory->bytes / kGiBytes, *memory[i] / kGiBytes);
+    if (has_memory && !memory[i]) cells.insert(cells.end(), {"", "", ""});
+    table.add_row(cells);
   }
-  return table.text() + accuracy_text(measured, judge(measured.rows, totals_of(times)));
+  std::string out = table.text();
+  if (has_times) {
+    out += accuracy_text(measured, judge(measured.rows, totals_of(times)));
+  } else {
+    out += left_out_text(measured);
+  }
+  return has_memory ? out + memory_accuracy_text(measured, memory) : out;
 }
 
 Json predict_json(const Measurements& measured, std::span<const StepTime> times) {
+  const std::vector<std::optional<double>> memory = memory_of(measured);
+  const bool has_times = has_times_of(measured);
   Json out = {{"kind", measured.kind}};
-  out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
+  if (has_times) {
+    out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
+  } else {
+    out["rows"] = measured.rows.size();
+    out["left_out"] = measured.left_out;
+  }
+  const std::vector<double> errors = memory_errors(measured, memory);
+  if (!errors.empty()) {
+    out["mean_absolute_memory_error"] = mean_of(errors);
+    out["median_absolute_memory_error"] = median_of(errors);
+  }
   Json rows = Json::array();
   for (std::size_t i = 0; i < measured.rows.size(); ++i) {
     const Measurement& row = measured.rows[i];
-    rows.push_back({{"line", row.line},
-                    {"model", row.model},
-                    {"gpu", row.job.gpu.name},
-                    {"configuration", configuration_json(row.job.configuration)},
-                    {"measured_seconds", row.seconds},
-                    {"predicted_seconds", times[i].total}});
+    Json one = {{"line", row.line},
+                {"model", row.model},
+                {"gpu", row.job.gpu.name},
+                {"configuration", configuration_json(row.job.configuration)}};
+    if (has_times) {
+      one["measured_seconds"] = row.seconds;
+      one["predicted_seconds"] = times[i].total;
+    }
+    if (memory[i]) {
+      one["measured_bytes"] = static_cast<Bytes>(row.memory->bytes);
+      one["predicted_bytes"] = static_cast<Bytes>(*memory[i]);
+      one["reserved"] = row.memory->reserved;
+    }
+    rows.push_back(std::move(one));
   }
   out["predictions"] = std::move(rows);
   return out;
@@ -137,55 +247,71 @@ std::string advise_text(const Recommendation& advice) {
     return fmt::format(
         "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
         "or more pipeline stages may help\n",
-        advice.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
-  Table table({"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s", "$/Mtoken", "planned GiB",
-               "expandable", "default"},
-              "rrlrlrrrrrr");
-  std::string flags;
+        advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
+  Table table(
+      {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
+       advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},
+      "rrlrlrrrrrrr");
+  std::string megatron;
+  std::string torchtitan;
+  std::string deepspeed;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto& [choice, reservation] = advice.choices[i];
     const Configuration& how = choice.configuration;
     table.add_row(
         {std::to_string(i + 1), std::to_string(how.gpus), layout_of(how), std::to_string(how.micro_batch),
-         name_of(how.recompute) + (how.offload_optimizer ? ", offload" : ""),
+         recompute_of(how) + (how.offload_optimizer ? ", offload" : ""),
          fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
-         fmt::format("{:.2f}", choice.cost(advice.gpu)), fmt::format("{:.1f}", to_gib(reservation.planned)),
+         fmt::format("{:.4g}", choice.cost() * advice.price.value_or(1)),
+         fmt::format("{:.1f}", to_gib(reservation.planned)),
          fmt::format("{:.1f}", to_gib(reservation.expandable)),
-         fmt::format("{:.1f}", to_gib(reservation.native))});
-    flags +=
-        fmt::format("{}: {}\n", i + 1,
-                    megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how}));
+         fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
+    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
+    const auto add = [i](std::string& to, const std::optional<std::string>& settings) {
+      if (settings) to += fmt::format("{}: {}\n", i + 1, *settings);
+    };
+    add(megatron, megatron_arguments(job));
+    add(torchtitan, torchtitan_arguments(job));
+    add(deepspeed, deepspeed_configuration(job));
   }
   return table.text() +
-         fmt::format("{} of {} on the front, from {} configurations in {:.2f} s{}\n\nfor Megatron-LM:\n",
-                     advice.choices.size(), advice.front, advice.evaluations, advice.seconds,
-                     advice.stopped ? ", stopped early" : "") +
-         flags;
+         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",
+                     advice.choices.size(), advice.front.choices.size(),
+                     advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
+                     advice.seconds, advice.front.stopped ? ", stopped early" : "") +
+         headed("for Megatron-LM", megatron) + headed("for torchtitan", torchtitan) +
+         headed("for DeepSpeed", deepspeed);
 }
 
 Json advise_json(const Recommendation& advice) {
   Json out = {{"model", advice.model.name},
               {"gpu", advice.gpu.name},
-              {"evaluations", advice.evaluations},
+              {"evaluations", advice.front.evaluations},
+              {"exhaustive", advice.front.exhaustive},
               {"seconds", advice.seconds},
-              {"front", advice.front},
-              {"stopped", advice.stopped},
+              {"front", advice.front.choices.size()},
+              {"stopped", advice.front.stopped},
               {"max_memory", static_cast<Bytes>(advice.memory)}};
   Json choices = Json::array();
   for (const auto& [choice, reservation] : advice.choices) {
     const Configuration& how = choice.configuration;
-    choices.push_back(
-        {{"configuration", configuration_json(how)},
-         {"step_seconds", choice.seconds},
-         {"tokens_per_second", choice.rate()},
-         {"dollars_per_million_tokens", choice.cost(advice.gpu)},
-         {"live", static_cast<Bytes>(choice.memory)},
-         {"requested", reservation.requested},
-         {"reserved", reservation.planned},
-         {"reserved_native", reservation.native},
-         {"reserved_expandable", reservation.expandable},
-         {"stage", choice.stage},
-         {"megatron", megatron_arguments({.model = advice.model, .gpu = advice.gpu, .configuration = how})}});
+    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
+    const std::optional<std::string> torchtitan = torchtitan_arguments(job);
+    const std::optional<std::string> deepspeed = deepspeed_configuration(job);
+    choices.push_back({{"configuration", configuration_json(how)},
+                       {"step_seconds", choice.seconds},
+                       {"tokens_per_second", choice.rate()},
+                       {"gpu_hours_per_billion_tokens", choice.cost()},
+                       {"headroom", choice.headroom},
+                       {"live", static_cast<Bytes>(choice.memory)},
+                       {"requested", reservation.requested},
+                       {"reserved", reservation.planned},
+                       {"reserved_native", reservation.native},
+                       {"reserved_expandable", reservation.expandable},
+                       {"stage", choice.stage},
+                       {"megatron", megatron_arguments(job)},
+                       {"torchtitan", torchtitan ? Json(*torchtitan) : Json()},
+                       {"deepspeed", deepspeed ? Json::parse(*deepspeed) : Json()}});
   }
   out["choices"] = std::move(choices);
   return out;

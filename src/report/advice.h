@@ -1,6 +1,7 @@
 // What `advise` answers, as text and as JSON.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,11 +33,10 @@ struct Recommendation {
   ModelShape model;
   Gpu gpu;
   std::vector<PlannedChoice> choices;  ///< in order of time
-  std::size_t front = 0;               ///< configurations on the front that they were taken from
-  std::int64_t evaluations = 0;
+  Front front;                         ///< that they were taken from
   double seconds = 0;
-  bool stopped = false;
-  double memory = 0;  ///< bytes that were allowed
+  double memory = 0;            ///< bytes that were allowed
+  std::optional<double> price;  ///< of a GPU hour, in whatever money
 };
 std::string advise_text(const Recommendation& advice);
 nlohmann::ordered_json advise_json(const Recommendation& advice);

@@ -18,12 +18,19 @@ Space small_space() {
   return space;
 }
 
-Front front_of(const Space& space) {
-  return search_front(space, known_constants("megatron"), static_cast<double>(space.gpu.memory), {});
+FrontOptions options_of(const Space& space) {
+  FrontOptions options;
+  options.memory = static_cast<double>(space.gpu.memory);
+  options.exhaustive = true;
+  return options;
+}
+
+Front front_of(const Space& space, const FrontOptions& options) {
+  return search_front(space, known_constants("megatron"), options);
 }
 
 TEST(Front, HoldsNothingThatAnotherBeatsInAll) {
-  const Front front = front_of(small_space());
+  const Front front = front_of(small_space(), options_of(small_space()));
   ASSERT_GT(front.choices.size(), 5U);
   for (const Choice& a : front.choices)
     for (const Choice& b : front.choices)
@@ -34,33 +41,67 @@ TEST(Front, HoldsNothingThatAnotherBeatsInAll) {
 TEST(Front, KeepsToMemoryAndToWhatIsFixed) {
   Space space = small_space();
   space.fixed = {{"tp", "4"}, {"recompute", "full"}, {"gpus", "8"}};
-  const Front front = search_front(space, known_constants("megatron"), 40.0 * kGiB, {});
+  FrontOptions options = options_of(space);
+  options.memory = 40.0 * kGiB;
+  const Front front = front_of(space, options);
   ASSERT_FALSE(front.choices.empty());
   for (const Choice& choice : front.choices) {
     EXPECT_EQ(choice.configuration.tp, 4);
     EXPECT_EQ(choice.configuration.gpus, 8);
     EXPECT_EQ(choice.configuration.recompute, Recompute::kFull);
     EXPECT_LE(choice.memory, 40.0 * kGiB);
+    EXPECT_GE(choice.headroom, 1);
   }
-  space.fixed = {{"speed", "1"}};
-  EXPECT_THAT([&] { (void)front_of(space); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("no such parameter")));
 }
 
 TEST(Front, IsWhatWasSeenWhenItIsStopped) {
   std::stop_source stop;
   stop.request_stop();
-  const Space space = small_space();
-  const Front front = search_front(space, known_constants("megatron"), static_cast<double>(space.gpu.memory),
-                                   stop.get_token());
+  FrontOptions options = options_of(small_space());
+  options.stop = stop.get_token();
+  const Front front = front_of(small_space(), options);
   EXPECT_TRUE(front.stopped);
   EXPECT_EQ(front.evaluations, 1);
+  options.exhaustive = false;
+  EXPECT_TRUE(front_of(small_space(), options).stopped);
+}
+
+TEST(Front, OfASearchIsNearThatOfAllAndTheSameForASeed) {
+  const Space space = small_space();
+  FrontOptions options = options_of(space);
+  const Front all = front_of(space, options);
+  options.exhaustive = false;
+  options.evaluations = 4000;
+  const Front found = front_of(space, options);
+  EXPECT_FALSE(found.exhaustive);
+  EXPECT_LT(found.evaluations, all.evaluations);
+  ASSERT_FALSE(found.choices.empty());
+  EXPECT_LE(found.choices.front().seconds, 1.02 * all.choices.front().seconds);
+  const Front again = front_of(space, options);
+  ASSERT_EQ(again.choices.size(), found.choices.size());
+  for (std::size_t i = 0; i < again.choices.size(); ++i)
+    EXPECT_EQ(again.choices[i].memory, found.choices[i].memory);
+}
+
+TEST(Front, OfCostAndHeadroomHasTheBestOfBoth) {
+  const Space space = small_space();
+  FrontOptions options = options_of(space);
+  const Front whole = front_of(space, options);
+  options.objectives = {Objective::kCost, Objective::kHeadroom};
+  const Front front = front_of(space, options);
+  double cheapest = whole.choices.front().cost();
+  for (const Choice& choice : whole.choices) cheapest = std::min(cheapest, choice.cost());
+  const auto costs = testing::ResultOf([](const Choice& c) { return c.cost(); }, cheapest);
+  EXPECT_THAT(front.choices, testing::Contains(costs));
+  EXPECT_THAT(objective_named("headroom"), Objective::kHeadroom);
+  EXPECT_THAT([] { (void)objective_named("speed"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("time memory gpus")));
 }
 
 TEST(Choices, AreFewClearlyDifferentAndHaveTheCorners) {
-  const Space space = small_space();
-  const Front front = front_of(space);
-  const std::vector<Choice> choices = clear_choices(front, space.gpu, 6);
+  const FrontOptions options = options_of(small_space());
+  const Front front = front_of(small_space(), options);
+  const std::vector<Choice> choices = clear_choices(front, options.objectives, 6);
   ASSERT_EQ(choices.size(), 6U);
   const auto least = [&](const auto& value) {
     double best = value(front.choices.front());
@@ -70,7 +111,7 @@ TEST(Choices, AreFewClearlyDifferentAndHaveTheCorners) {
   EXPECT_THAT(choices, least([](const Choice& c) { return c.seconds; }));
   EXPECT_THAT(choices, least([](const Choice& c) { return c.memory; }));
   EXPECT_THAT(choices, least([](const Choice& c) { return 1.0 * c.configuration.gpus; }));
-  EXPECT_THAT(choices, least([&](const Choice& c) { return c.cost(space.gpu); }));
+  EXPECT_THAT(choices, least([](const Choice& c) { return c.cost(); }));
 }
 
 }  // namespace

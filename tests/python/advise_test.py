@@ -7,6 +7,7 @@ import pytest
 from conftest import Answer, Run
 
 LAYOUTS = ["1,1", "2,1", "4,1", "1,2"]
+PEAKS = "gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,mbs,gbs,stage,compiled,peak_allocated_bytes\n"
 HEADER = "gpu,gpus,layers,hidden,heads,seq,tp,pp,mbs,gbs,iteration_ms\n"
 
 
@@ -64,6 +65,35 @@ def test_choices_say_what_they_cost(answer: Answer) -> None:
         assert "--tensor-model-parallel-size 2" in choice["megatron"]
 
 
+def test_a_search_of_a_large_space_stays_in_its_budget(answer: Answer) -> None:
+    document = answer(
+        "advise", "llama3_70b", "--gpus", "256", "--gpu", "h100", "--evaluations", "3000", "--choices", "2"
+    )
+    assert document["exhaustive"] is False
+    assert 3000 <= document["evaluations"] < 3200
+    whole = answer("advise", "llama3_70b", "--gpus", "256", "--gpu", "h100", "--exhaustive", "--choices", "2")
+    assert whole["exhaustive"] is True
+    assert whole["evaluations"] > 30_000
+    assert whole["choices"][0]["step_seconds"] <= document["choices"][0]["step_seconds"]
+
+
+def test_objectives_are_chosen(answer: Answer) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "1"]
+    fastest = answer(*given, "--objective", "time")["choices"][0]
+    longest = answer(*given, "--objective", "headroom")["choices"][0]
+    assert longest["headroom"] > fastest["headroom"]
+    assert longest["step_seconds"] > fastest["step_seconds"]
+
+
+def test_costs_are_in_hours_or_in_the_money_that_is_named(answer: Answer, stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "1"]
+    choice = answer(*given)["choices"][0]
+    hours = choice["configuration"]["gpus"] / choice["tokens_per_second"] * 1e9 / 3600
+    assert choice["gpu_hours_per_billion_tokens"] == pytest.approx(hours)
+    assert "GPU h/Gtoken" in stweaver(*given).stdout
+    assert "price/Gtoken" in stweaver(*given, "--price", "2.5").stdout
+
+
 def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(
@@ -96,6 +126,7 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp"], "not of the form"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
     ],
 )
@@ -116,6 +147,7 @@ def test_bad_usage_is_refused_in_one_line(stweaver: Run, arguments: list[str], c
         (HEADER + "A100,eight,24,2048,16,1024,1,1,2,64,700\n", ":2: gpus is no number"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,-1\n", "no time"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,nan\n", "no number"),
+        (PEAKS + "H100,8,24,2048,16,1024,50257,1,2,2,64,0,1,0\n", "no memory"),
         (HEADER + "A100,8,1e99,2048,16,1024,1,1,2,64,1\n", "whole number"),
     ],
 )
@@ -128,6 +160,22 @@ def test_a_bad_table_is_refused_in_one_line(
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert complaint in result.stderr
+
+
+def test_peaks_are_predicted_beside_measured_ones(answer: Answer, stweaver: Run, tmp_path: Path) -> None:
+    table = tmp_path / "peaks.csv"
+    rows = "H100,8,24,2048,16,1024,50257,1,2,2,64,0,1,1e10\nH100,8,24,2048,16,1024,50257,1,2,2,64,1,0,2e10\n"
+    table.write_text(PEAKS + rows)
+    document = answer("advise", "--predict", table)
+    predictions = document["predictions"]
+    assert [row["measured_bytes"] for row in predictions] == [10**10, 2 * 10**10]
+    errors = [abs(row["predicted_bytes"] / row["measured_bytes"] - 1) for row in predictions]
+    assert document["mean_absolute_memory_error"] == pytest.approx(sum(errors) / 2)
+    assert "mean_absolute_error" not in document
+    assert "memory of 2 rows" in stweaver("advise", "--predict", table).stdout
+    refused = stweaver("advise", "--fit", table)
+    assert refused.returncode == 2
+    assert "no times" in refused.stderr
 
 
 def test_constants_that_mean_nothing_are_refused(stweaver: Run, table: Path, tmp_path: Path) -> None:

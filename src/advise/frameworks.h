@@ -1,0 +1,19 @@
+// How a configuration is said to the frameworks that run it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "advise/configuration.h"
+
+namespace stweaver {
+
+/// The arguments of Megatron-LM's pretrain_gpt.py that make the configuration.
+std::string megatron_arguments(const Job& job);
+/// The settings of torchtitan, as arguments. Nothing for what it cannot do: share optimizer states alone,
+/// recompute some layers of a stage, keep optimizer states on the host.
+std::optional<std::string> torchtitan_arguments(const Job& job);
+/// The configuration file of DeepSpeed, for jobs that are only data parallel.
+std::optional<std::string> deepspeed_configuration(const Job& job);
+
+}  // namespace stweaver

@@ -1,0 +1,215 @@
+#include "advise/layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace stweaver {
+namespace {
+
+using Tensor = std::size_t;
+
+constexpr double kHalf = 2;   // bytes of bf16
+constexpr double kFloat = 4;  // and of fp32
+
+/// Sizes of one layer, in elements on one rank.
+struct Sizes {
+  explicit Sizes(const Job& job)
+      : how(job.configuration),
+        model(job.model),
+        tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
+        own(tokens / (how.sequence_parallel ? how.tp : 1)),
+        state(own * model.hidden),
+        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0) {
+    const bool latent = model.kv_lora > 0;
+    query = tokens * model.heads * model.head_dim / how.tp;
+    keys = tokens * (latent ? model.heads : model.kv_heads) * model.head_dim / how.tp;
+    values = tokens * (latent ? model.heads * model.v_head : model.kv_heads * model.head_dim) / how.tp;
+    context = tokens * model.heads * (latent ? model.v_head : model.head_dim) / how.tp;
+    scores = tokens * how.sequence * model.heads / how.tp;
+  }
+
+  /// Bytes of a weight's gradient before it is added to the main gradient.
+  [[nodiscard]] double gradient_of(double weights) const {
+    return how.fused_gradients ? 0 : kHalf * weights / how.tp;
+  }
+
+  const Configuration& how;
+  const ModelShape& model;
+  double tokens;    ///< of a micro-batch
+  double own;       ///< of them where sequence parallelism splits them
+  double state;     ///< between layers
+  double gathered;  ///< bytes of all tokens' state, where a rank gathers them
+  double query = 0, keys = 0, values = 0, context = 0, scores = 0;
+};
+
+/// Whether what can be had again cheaply is kept all the same.
+bool keeps_cheap(const Configuration& how) {
+  return how.recompute != Recompute::kSelective;
+}
+
+Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
+  const double bytes = kHalf * s.state;
+  if (s.how.compiled)
+    return tape.apply({x}, bytes, {.saved = {x}, .kept = 2 * kFloat * s.own, .backward = 0});
+  if (!s.model.gated_mlp)  // LayerNorm is one operator
+    return tape.apply({x}, bytes, {.saved = {x}, .kept = 2 * kFloat * s.own});
+  // RMSNorm in fp32, operator by operator.
+  const double wide = kFloat * s.state;
+  const Tensor v = tape.apply({x}, wide);
+  const Tensor inverse = tape.apply({v}, kFloat * s.own, {.saved = {v}, .forward = wide, .backward = wide});
+  const Tensor scaled = tape.apply({v, inverse}, wide, {.saved = {v, inverse}, .backward = wide});
+  const Tensor narrow = tape.apply({scaled}, bytes);
+  return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
+}
+
+/// A product with weights that ranks share; `cheap`: its input can be had again cheaply.
+Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
+               double gathered) {
+  const bool keeps = !cheap || keeps_cheap(s.how);
+  OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
+  if (keeps) memory.saved = {x};
+  memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
+  return tape.apply({x}, kHalf * output, memory);
+}
+
+/// The residual connection round a branch.
+Tensor joined(Tape& tape, const Sizes& s, Tensor branch, Tensor x) {
+  if (s.how.dropout) branch = tape.apply({branch}, kHalf * s.state, {.kept = s.state});
+  return tape.apply({x, branch}, kHalf * s.state, {.passes = true});
+}
+
+Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
+  const ModelShape& m = s.model;
+  const double width = s.query + s.keys + s.values;
+  const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
+  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
+  // Queries and keys are turned by their places; the values stay where they are.
+  Tensor turned = qkv;
+  if (s.how.rotary) {
+    const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
+    turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
+  }
+  if (s.how.flash_attention)
+    return tape.apply({turned, qkv}, kHalf * s.context,
+                      {.saved = {turned, qkv},
+                       .kept = kFloat * s.tokens * m.heads / s.how.tp,
+                       .backward = kFloat * s.query});
+  if (!keeps_cheap(s.how))  // scores are had again as a whole
+    return tape.apply({turned, qkv}, kHalf * s.context,
+                      {.saved = {turned, qkv}, .forward = 7 * s.scores, .backward = 9 * s.scores});
+  // The softmax keeps its result and turns its gradient in place; dropout keeps a mask.
+  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}});
+  Tensor shares = tape.apply({raw}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+  if (s.how.dropout) shares = tape.apply({shares}, kHalf * s.scores, {.kept = s.scores});
+  return tape.apply({shares, qkv}, kHalf * s.context, {.saved = {shares, qkv}, .forward = kHalf * s.context});
+}
+
+/// The MLP of all layers' mean: dense, and of experts with what is gathered for them.
+Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
+  const ModelShape& m = s.model;
+  const double dense = static_cast<double>(dense_layers(m)) / m.layers;
+  const double experts = static_cast<double>(m.moe_layers) / m.layers;
+  const double inner =
+      s.tokens / s.how.tp * (dense * m.ffn + experts * (m.topk * m.expert_ffn + m.shared_ffn));
+  const double wide = inner * (m.gated_mlp ? 2 : 1);
+  const double width = m.expert_width > 0 ? m.expert_width : m.hidden;
+  // Elements on their way to experts; ranks that split an expert gather what each of them has for it.
+  const double sent = experts * m.topk * s.tokens / s.how.tp * s.how.expert_tp * width;
+  const double ffn = dense * m.ffn + experts * m.shared_ffn;
+  const double up_weights = static_cast<double>(m.hidden) * ffn * (m.gated_mlp ? 2 : 1);
+  Tensor input = x;
+  if (sent > 0) {
+    // Routing in fp32, then tokens in the order of their experts, each with its place.
+    const double routes = s.own * m.experts * kFloat;
+    input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0),
+                       {.saved = {x}, .kept = 2 * routes + 8 * s.own * m.topk});
+  }
+  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.gathered);
+  Tensor active = 0;
+  if (m.gated_mlp && !s.how.compiled) {
+    // Both halves are views, whose gradients become one at the end.
+    const Tensor first = tape.apply({up}, 0, {.gradient = kHalf * inner});
+    const Tensor second = tape.apply({up}, 0, {.passes = true, .gradient = kHalf * inner});
+    const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
+    active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
+  } else {
+    active = tape.apply({up}, kHalf * inner, {.saved = {up}});
+  }
+  const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
+                              static_cast<double>(m.hidden) * ffn, true, s.gathered);
+  if (sent == 0) return down;
+  const OperatorMemory weighed{.saved = {down}, .forward = kHalf * sent, .backward = kHalf * sent};
+  if (s.how.compiled) return tape.apply({down}, kHalf * s.state, weighed);
+  // index_add keeps what it adds, for its shape.
+  const Tensor shares = tape.apply({down}, kHalf * sent, {.saved = {down}});
+  return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
+}
+
+/// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
+/// torchtitan's products that is queries, values, the gate, and the last.
+Tape layer_by_operator(const Job& job) {
+  Job whole = job;
+  whole.configuration.recompute = Recompute::kNone;
+  const Sizes s(whole);
+  const Tape all = layer_tape(whole);
+  Ledger ledger;
+  Tape::Kept kept = all.forward(ledger, ledger.allocate(kHalf * s.state), true, false);
+  ledger.free(all.backward(ledger, std::move(kept), ledger.allocate(kHalf * s.state)));
+  const double inner = s.tokens * s.model.ffn / s.how.tp;
+  const double products = kHalf * (s.query + s.values + s.context + inner + s.state);
+  Tape tape(kHalf * s.state);
+  tape.apply({0}, kHalf * s.state,
+             {.saved = {0},
+              .kept = products + kFloat * s.tokens * s.model.heads / s.how.tp,
+              .backward = std::max(0.0, ledger.peak() - products - 4 * kHalf * s.state)});
+  return tape;
+}
+
+}  // namespace
+
+double activation_bytes(const Job& job) {
+  return kHalf * Sizes(job).state;
+}
+
+double padded_vocabulary(const Job& job) {
+  const double unit = 128.0 * job.configuration.tp;
+  return std::ceil(job.model.vocabulary / unit) * unit;
+}
+
+double embedding_gradient(const Job& job) {
+  return kHalf * padded_vocabulary(job) * job.model.hidden / job.configuration.tp;
+}
+
+Tape layer_tape(const Job& job) {
+  if (job.configuration.recompute == Recompute::kOperators) return layer_by_operator(job);
+  const Sizes s(job);
+  const ModelShape& m = job.model;
+  Tape tape(kHalf * s.state);
+  const Tensor ahead = attention(tape, s, norm(tape, s, 0));
+  const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
+  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, false, s.gathered);
+  const Tensor middle = joined(tape, s, attended, 0);
+  joined(tape, s, mlp(tape, s, norm(tape, s, middle)), middle);
+  return tape;
+}
+
+Tape head_tape(const Job& job) {
+  const Sizes s(job);
+  const double logits = s.tokens * padded_vocabulary(job) / job.configuration.tp;
+  Tape tape(kHalf * s.state);
+  const Tensor ready = norm(tape, s, 0);
+  const Tensor narrow =
+      product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, false, s.gathered);
+  const Tensor wide = tape.apply({narrow}, kFloat * logits);
+  // In place: the exponential, and the gradient of it.
+  if (s.how.fused_loss) {
+    tape.apply({wide}, kFloat * s.own, {.saved = {wide}, .passes = true});
+  } else {
+    const Tensor logarithms = tape.apply({wide}, kFloat * logits, {.saved = {tape.next()}});
+    tape.apply({logarithms}, kFloat, {.saved = {logarithms}});
+  }
+  return tape;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,23 @@
+// What layers of a transformer are made of, as far as memory goes: operators, as two kinds of software have
+// them. Megatron-LM with TransformerEngine fuses what it can, and its tensors are those of Korthikanti et al.
+// (arXiv 2205.05198, section 4); modules of PyTorch that are not compiled keep what each operator keeps.
+#pragma once
+
+#include "advise/configuration.h"
+#include "advise/tape.h"
+
+namespace stweaver {
+
+/// One layer, the mean over kinds of layers, of one micro-batch on one rank.
+Tape layer_tape(const Job& job);
+/// Last norm, output layer and loss.
+Tape head_tape(const Job& job);
+
+/// Bytes of what passes between layers, and between stages.
+double activation_bytes(const Job& job);
+/// Of the gradient of the embedding of one micro-batch.
+double embedding_gradient(const Job& job);
+/// The vocabulary, padded so that it can be split.
+double padded_vocabulary(const Job& job);
+
+}  // namespace stweaver

@@ -1,0 +1,234 @@
+#include "advise/space.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/base.h"
+
+namespace stweaver {
+namespace {
+
+using Values = std::vector<int>;
+
+constexpr int kNode = 8;
+
+Values powers_to(int most) {
+  Values values;
+  for (int value = 1; value <= most && value > 0; value *= 2) values.push_back(value);
+  return values;
+}
+
+Values divisors_of(int number, int most) {
+  Values values;
+  for (int value = 1; value <= std::min(number, most); ++value)
+    if (number % value == 0) values.push_back(value);
+  return values;
+}
+
+Values numbers_to(int most) {
+  Values values;
+  for (int value = 0; value <= most; ++value) values.push_back(value);
+  return values;
+}
+
+Values gpus_of(const Space& space) {
+  Values values = powers_to(std::min(space.gpus, kNode));
+  for (int gpus = 2 * kNode; gpus <= space.gpus; gpus += kNode) values.push_back(gpus);
+  if (values.back() != space.gpus) values.push_back(space.gpus);
+  return values;
+}
+
+/// Stages of equally many layers, and the powers of two that models are cut in by hand.
+Values stages_of(const Space& space) {
+  constexpr int kMost = 64;
+  Values values = divisors_of(space.model.layers, kMost);
+  const Values powers = powers_to(std::min(kMost, space.model.layers));
+  values.insert(values.end(), powers.begin(), powers.end());
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+/// Ranks of a pipeline with its tensor and context parallel groups.
+std::int64_t ranks_of(const Configuration& how) {
+  return static_cast<std::int64_t>(how.tp) * how.cp * how.pp;
+}
+
+bool splits(std::int64_t number, std::int64_t parts) {
+  return parts > 0 && number % parts == 0;
+}
+
+struct Rule {
+  const char* name;
+  bool ordered;
+  Values (*values)(const Space&);
+  void (*set)(Configuration&, int);
+  /// Whether it goes with the parameters before it.
+  bool (*fits)(const Job&);
+};
+
+// A number of stages has to leave a share of the global batch to each data parallel rank, and chunks are of
+// equally many layers and take micro-batches in rounds of one per stage. Parameters that are gathered for
+// each stage and micro-batch: nobody shares them over a pipeline.
+constexpr std::array<Rule, 11> kRules = {{
+    {"gpus", true, gpus_of, [](Configuration& how, int value) { how.gpus = value; },
+     [](const Job& job) { return job.configuration.gpus > 0; }},
+    {"tp", true, [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : kNode); },
+     [](Configuration& how, int value) { how.tp = value; },
+     [](const Job& job) {
+       return splits(job.configuration.gpus, job.configuration.tp) &&
+              splits(job.model.heads, job.configuration.tp);
+     }},
+    {"cp", true, [](const Space& space) { return powers_to(std::clamp(space.sequence / 4096, 1, 16)); },
+     [](Configuration& how, int value) { how.cp = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       return splits(how.sequence, how.cp) && splits(how.gpus / how.tp, how.cp);
+     }},
+    {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       return how.pp <= job.model.layers && splits(how.gpus, ranks_of(how)) &&
+              splits(how.global_batch, data_parallel(how));
+     }},
+    {"mbs", true, [](const Space&) { return powers_to(16); },
+     [](Configuration& how, int value) { how.micro_batch = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       return splits(how.global_batch / data_parallel(how), how.micro_batch);
+     }},
+    {"vp", true, [](const Space& space) { return divisors_of(space.model.layers, 16); },
+     [](Configuration& how, int value) { how.virtual_stages = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       return how.virtual_stages == 1 ||
+              (how.pp > 1 &&
+               splits(job.model.layers, static_cast<std::int64_t>(how.pp) * how.virtual_stages) &&
+               splits(micro_batches(how), how.pp));
+     }},
+    {"ep", true,
+     [](const Space& space) { return space.model.experts > 0 ? powers_to(space.model.experts) : Values{1}; },
+     [](Configuration& how, int value) { how.ep = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       return how.ep == 1 || (splits(job.model.experts, how.ep) && splits(how.gpus / how.pp, how.ep));
+     }},
+    {"zero", false,
+     [](const Space&) {
+       return Values{1, 3};
+     },
+     [](Configuration& how, int value) { how.zero = value; },
+     [](const Job& job) { return job.configuration.zero != 3 || job.configuration.pp == 1; }},
+    {"recompute", false,
+     [](const Space&) {
+       return Values{static_cast<int>(Recompute::kNone), static_cast<int>(Recompute::kSelective),
+                     static_cast<int>(Recompute::kFull)};
+     },
+     [](Configuration& how, int value) { how.recompute = static_cast<Recompute>(value); },
+     [](const Job&) { return true; }},
+    {"recompute_layers", true, [](const Space& space) { return numbers_to(space.model.layers); },
+     [](Configuration& how, int value) { how.recompute_layers = value; },
+     [](const Job& job) {
+       const Configuration& how = job.configuration;
+       if (how.recompute != Recompute::kFull) return how.recompute_layers == 0;
+       return how.recompute_layers > 0 && how.recompute_layers <= chunk_layers(job);
+     }},
+    {"offload", false,
+     [](const Space&) {
+       return Values{0, 1};
+     },
+     [](Configuration& how, int value) { how.offload_optimizer = value != 0; },
+     [](const Job&) { return true; }},
+}};
+
+/// Sets the parameter; whether its value goes with those before it.
+bool fits(std::size_t parameter, int value, Job& job) {
+  kRules[parameter].set(job.configuration, value);
+  return kRules[parameter].fits(job);
+}
+
+int fixed_value(const std::string& name, const std::string& value) {
+  if (name == "recompute") return static_cast<int>(recompute_named(value));
+  int number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 20))
+    fail("--fix ", name, "=", value, ": not a whole number that it can be");
+  return number;
+}
+
+}  // namespace
+
+Grid::Grid(const Space& space) : job_{.model = space.model, .gpu = space.gpu, .configuration = {}} {
+  job_.configuration.sequence = space.sequence;
+  job_.configuration.global_batch = space.global_batch;
+  job_.configuration.precision = space.precision;
+  for (const Rule& rule : kRules)
+    parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
+  for (const auto& [name, value] : space.fixed) {
+    const auto found = std::find_if(parameters_.begin(), parameters_.end(),
+                                    [&name = name](const Parameter& p) { return p.name == name; });
+    std::string names;
+    for (const Parameter& parameter : parameters_) names += " " + parameter.name;
+    if (found == parameters_.end()) fail("--fix ", name, ": no such parameter; there are", names);
+    found->values = {fixed_value(name, value)};
+  }
+}
+
+std::vector<pareto::Variable> Grid::variables() const {
+  std::vector<pareto::Variable> variables;
+  variables.reserve(parameters_.size());
+  for (const Parameter& parameter : parameters_) {
+    const auto count = static_cast<std::int64_t>(parameter.values.size());
+    variables.push_back(parameter.ordered ? pareto::integer_variable(0, count - 1)
+                                          : pareto::categorical_variable(count));
+  }
+  return variables;
+}
+
+Job Grid::job_of(std::span<const double> point) const {
+  Job job = job_;
+  for (std::size_t i = 0; i < kRules.size(); ++i)
+    kRules[i].set(job.configuration, parameters_[i].values[static_cast<std::size_t>(point[i])]);
+  return job;
+}
+
+void Grid::repair(std::span<double> point) const {
+  Job job = job_;
+  for (std::size_t i = 0; i < kRules.size(); ++i) {
+    const std::vector<int>& values = parameters_[i].values;
+    const auto count = static_cast<int>(values.size());
+    const int at = static_cast<int>(point[i]);
+    int nearest = -1;
+    for (int step = 0; step < count && nearest < 0; ++step) {
+      for (const int index : {at - step, at + step})
+        if (nearest < 0 && index >= 0 && index < count &&
+            fits(i, values[static_cast<std::size_t>(index)], job))
+          nearest = index;
+    }
+    if (nearest < 0) return;
+    point[i] = nearest;
+  }
+}
+
+bool Grid::visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const {
+  if (parameter == kRules.size()) return !why_not(job).empty() || visit(job);
+  return std::all_of(
+      parameters_[parameter].values.begin(), parameters_[parameter].values.end(),
+      [&](int value) { return !fits(parameter, value, job) || visit_from(parameter + 1, job, visit); });
+}
+
+bool Grid::for_each(const std::function<bool(const Job&)>& visit) const {
+  Job job = job_;
+  return visit_from(0, job, visit);
+}
+
+std::int64_t Grid::count(std::int64_t most) const {
+  std::int64_t count = 0;
+  for_each([&](const Job&) { return ++count < most; });
+  return count;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,64 @@
+// The configurations to choose from: parameters, the values of each, and which of them go together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "advise/configuration.h"
+#include "pareto/problem.h"
+
+namespace stweaver {
+
+/// What is given, and what is fixed of the rest.
+struct Space {
+  ModelShape model;
+  Gpu gpu;
+  int gpus = 1;  ///< at most; whole nodes of eight, or powers of two of one node
+  int sequence = 0;
+  int global_batch = 0;
+  Precision precision = Precision::kBf16;
+  /// Parameter to value: gpus, tp, cp, pp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
+  std::map<std::string, std::string> fixed;
+};
+
+/// A parameter and the values that a search tries.
+struct Parameter {
+  std::string name;
+  std::vector<int> values;
+  bool ordered = true;  ///< neighbours are alike
+};
+
+/// All configurations of a space. A point holds the index of a value for each parameter. Parameters stand in
+/// an order in which what goes with a value is decided by those before it: a search that goes by it never
+/// looks into what cannot run, and a point is mended from left to right.
+class Grid {
+ public:
+  /// Error for a fixed parameter that does not exist, or a value that it cannot have.
+  explicit Grid(const Space& space);
+
+  [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// Of pareto::Problem: one for each parameter, its indices.
+  [[nodiscard]] std::vector<pareto::Variable> variables() const;
+
+  [[nodiscard]] Job job_of(std::span<const double> point) const;
+  /// Moves each index to the nearest whose value goes with those before it. Where there is none, the point
+  /// stays one that cannot run.
+  void repair(std::span<double> point) const;
+
+  /// Calls `visit` with every configuration that can run, until it says no; returns whether it never did.
+  bool for_each(const std::function<bool(const Job&)>& visit) const;
+  /// How many there are; `most` where there are more.
+  [[nodiscard]] std::int64_t count(std::int64_t most) const;
+
+ private:
+  bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;
+
+  Job job_;  ///< what is given
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace stweaver

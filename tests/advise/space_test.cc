@@ -1,0 +1,85 @@
+#include "advise/space.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/base.h"
+#include "pareto/pareto.h"
+
+namespace stweaver {
+namespace {
+
+Space space_of(const char* model, int gpus) {
+  Space space;
+  space.model = known_model(model);
+  space.gpu = known_gpu("h100");
+  space.gpus = gpus;
+  space.sequence = 8192;
+  space.global_batch = 96;
+  return space;
+}
+
+TEST(Grid, VisitsWhatCanRunAndCountsIt) {
+  const Grid grid(space_of("qwen3_30b_a3b", 24));
+  std::int64_t visits = 0;
+  std::set<int> gpus;
+  std::set<Recompute> recomputes;
+  EXPECT_TRUE(grid.for_each([&](const Job& job) {
+    EXPECT_EQ(why_not(job), "");
+    gpus.insert(job.configuration.gpus);
+    recomputes.insert(job.configuration.recompute);
+    ++visits;
+    return true;
+  }));
+  EXPECT_EQ(gpus, (std::set<int>{1, 2, 4, 8, 16, 24}));
+  EXPECT_EQ(recomputes, (std::set<Recompute>{Recompute::kNone, Recompute::kSelective, Recompute::kFull}));
+  EXPECT_EQ(grid.count(visits + 1), visits);
+  EXPECT_EQ(grid.count(10), 10);
+}
+
+TEST(Grid, EndsWhenItIsToldTo) {
+  int visits = 0;
+  EXPECT_FALSE(Grid(space_of("llama3_8b", 8)).for_each([&](const Job&) { return ++visits < 3; }));
+  EXPECT_EQ(visits, 3);
+}
+
+TEST(Grid, MendsWhatCannotRunAndLeavesTheRestAlone) {
+  const Grid grid(space_of("qwen3_30b_a3b", 24));
+  const std::vector<pareto::Variable> variables = grid.variables();
+  pareto::Random random(5);
+  int mended = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<double> point;
+    for (const pareto::Variable& variable : variables)
+      point.push_back(static_cast<double>(random.below(static_cast<std::size_t>(variable.upper) + 1)));
+    const std::vector<double> before = point;
+    grid.repair(point);
+    if (point != before) ++mended;
+    EXPECT_EQ(why_not(grid.job_of(point)), "");
+    const std::vector<double> once = point;
+    grid.repair(point);
+    EXPECT_EQ(point, once);
+  }
+  EXPECT_GT(mended, 1000);
+}
+
+TEST(Grid, HoldsToWhatIsFixedAndRefusesWhatIsNoParameter) {
+  Space space = space_of("llama3_8b", 16);
+  space.fixed = {{"tp", "4"}, {"gpus", "16"}, {"recompute", "full"}};
+  EXPECT_TRUE(Grid(space).for_each([](const Job& job) {
+    return job.configuration.tp == 4 && job.configuration.gpus == 16 &&
+           job.configuration.recompute == Recompute::kFull && job.configuration.recompute_layers > 0;
+  }));
+  space.fixed = {{"speed", "1"}};
+  EXPECT_THAT([&] { (void)Grid(space); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("no such parameter")));
+  for (const char* name : {"gpus", "tp", "cp", "pp", "mbs", "vp", "ep"}) {
+    space.fixed = {{name, "0"}};
+    EXPECT_EQ(Grid(space).count(1), 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace stweaver

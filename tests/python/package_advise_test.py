@@ -1,0 +1,41 @@
+"""`stweaver.advise`: the command's answer as typed values."""
+
+from functools import partial
+
+import pytest
+import stweaver
+from stweaver.advisor import Choice, Configuration
+
+
+def test_choices_are_typed_and_hold_to_what_is_fixed() -> None:
+    advice = stweaver.advise("llama3_8b", gpus=8, gpu="h100", fix={"tp": 2, "recompute": "full"}, choices=3)
+    assert 0 < len(advice.choices) <= 3
+    assert advice.exhaustive
+    assert advice.front >= len(advice.choices)
+    for choice in advice.choices:
+        assert isinstance(choice, Choice)
+        assert isinstance(choice.configuration, Configuration)
+        assert choice.configuration.tp == 2
+        assert choice.configuration.recompute == "full"
+        assert choice.requested <= choice.reserved <= choice.reserved_native
+
+
+def test_objectives_and_limits_are_passed_on() -> None:
+    given = partial(
+        stweaver.advise, "llama3_8b", gpus=8, gpu="h100", choices=1, sequence=4096, global_batch=64
+    )
+    fastest = given(objectives=["time"]).choices[0]
+    small = given(objectives=["time"], max_memory=20, exhaustive=True).choices[0]
+    assert small.reserved <= 20 * 2**30
+    assert small.step_seconds > fastest.step_seconds
+    assert small.configuration.global_batch == 64
+
+
+def test_nothing_that_fits_is_an_empty_answer() -> None:
+    assert stweaver.advise("llama31_405b", gpus=1, gpu="h100").choices == ()
+
+
+def test_what_makes_no_sense_is_an_error_of_one_line() -> None:
+    with pytest.raises(stweaver.Error, match="no figures for the GPU v200") as error:
+        stweaver.advise("llama3_8b", gpus=8, gpu="v200")
+    assert "\n" not in str(error.value)
