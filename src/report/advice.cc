@@ -108,8 +108,7 @@ std::string accuracy_text(const Measurements& measured, const Accuracy& accuracy
   if (accuracy.choices > 0)
     out += fmt::format("time lost by running the predicted best: {}, {} at worst (of {} choices)\n",
                        percent_text(accuracy.loss), percent_text(accuracy.worst_loss), accuracy.choices);
-  for (const std::string& line : measured.left_out) out += "left out: " + printable(line) + "\n";
-  return out;
+  return out + left_out_text(measured);
 }
 
 Json accuracy_json(const Measurements& measured, const Accuracy& accuracy) {

@@ -20,6 +20,10 @@ enum class Source : std::uint8_t {
 
 inline constexpr RequestId kNotRecorded = 0xffffffffU;
 
+inline std::uintptr_t number_of(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory);
+}
+
 struct LivingBlock {
   std::uintptr_t address = 0;
   Bytes size = 0;     ///< as asked for

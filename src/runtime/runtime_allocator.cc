@@ -1,8 +1,8 @@
+// Serving requests. Steps, plans, recording and statistics are in runtime_allocator_control.cc.
 #include "runtime/runtime_allocator.h"
 
 #include <algorithm>
 #include <chrono>
-#include <tuple>
 #include <utility>
 
 namespace stweaver {
@@ -10,10 +10,6 @@ namespace {
 
 /// No device has memory for more, and less can be rounded up.
 constexpr Bytes kMostBytes = Bytes{1} << 60U;
-
-std::uintptr_t number_of(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory);
-}
 
 void* pointer_to(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): device addresses are numbers
@@ -330,188 +326,6 @@ void RuntimeAllocator::record_stream(void* memory, Stream stream) {
   if (index == block->stream) return;
   pending_.note_use(*block, index);
   block->shared = true;
-}
-
-// ---- steps and plans ----
-
-void RuntimeAllocator::begin_step() {
-  const Bytes reserved = upstream_.reserved();
-  const bool upstream_is_idle = reserved > upstream_.allocated();
-  bool as_planned = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    step_before_began_ = std::exchange(step_began_, now_);
-    accounts_.end_step(memory_.statistics());
-    accounts_.note_fallback(reserved);
-    pending_.release_passed();
-    refused_until_ = 0;
-    if (follower_) follower_->begin_step();
-    as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
-    // What still lived when the plan was dropped, or what the step did without.
-    if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
-    note_arena();
-  }
-  if (!as_planned || !upstream_is_idle) return;
-  upstream_.empty_cache();
-  const Bytes left = upstream_.reserved();
-  const std::scoped_lock lock(mutex_);
-  accounts_.note_fallback(left);
-}
-
-bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
-  upstream_.empty_cache();  // its idle memory is about to be the arena's
-  const Bytes reserved = upstream_.reserved();
-  const std::scoped_lock lock(mutex_);
-  accounts_.note_fallback(reserved);
-  const std::optional<Bytes> base = base_for(plan->plan().arena);
-  if (!base) return false;
-  pending_.release_passed();
-  blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
-  order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
-  follower_.emplace(std::move(plan), *base, policy_);
-  refused_until_ = 0;
-  memory_.spare(plan_range());
-  memory_.reclaim_all(plan_range());
-  note_arena();
-  accounts_.note_plan();
-  return true;
-}
-
-void RuntimeAllocator::drop_plan() {
-  const std::scoped_lock lock(mutex_);
-  follower_.reset();
-  memory_.spare({});
-  pending_.release_passed();
-  if (!places_unplanned_) memory_.reclaim_all();
-  note_arena();
-}
-
-void RuntimeAllocator::empty_cache() {
-  upstream_.empty_cache();
-  const Bytes reserved = upstream_.reserved();
-  const std::scoped_lock lock(mutex_);
-  pending_.release_passed();
-  memory_.reclaim_all(plan_range());
-  refused_until_ = 0;
-  note_arena();
-  accounts_.note_fallback(reserved);
-}
-
-void RuntimeAllocator::place_unplanned(bool on) {
-  const std::scoped_lock lock(mutex_);
-  places_unplanned_ = on;
-}
-
-bool RuntimeAllocator::follows_plan() const {
-  const std::scoped_lock lock(mutex_);
-  return follower_.has_value();
-}
-
-std::int64_t RuntimeAllocator::planned_in_step() const {
-  const std::scoped_lock lock(mutex_);
-  return follower_ ? follower_->index().planned_in_step() : 0;
-}
-
-/// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
-/// step: such a block may stay for ever. Nothing when there are not the addresses.
-std::optional<Bytes> RuntimeAllocator::base_for(Bytes size) {
-  const Interval region = memory_.region(Region::kPlanned);
-  std::vector<Interval> old;
-  blocks_.for_each([&](const LivingBlock& block) {
-    if (block.source == Source::kFallback || block.born > step_before_began_) return;
-    const Bytes offset = memory_.offset_of(block.address);
-    old.push_back({offset, offset + block.rounded});
-  });
-  std::sort(old.begin(), old.end(), [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
-  Bytes base = region.lower;
-  for (const Interval& block : old) {
-    if (overlaps(block, {base, base + size})) base = align_up(block.upper, memory_.page_size());
-  }
-  return !region.empty() && base + size <= region.upper ? std::optional(base) : std::nullopt;
-}
-
-void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {
-  const std::scoped_lock lock(mutex_);
-  accounts_.record(std::move(recorder));
-  blocks_.change_each([&](LivingBlock& block) {
-    const Stream stream = block.stream == kNoStream ? 0 : order_.stream_of(block.stream);
-    block.recorded = accounts_.add_before(block, stream);
-  });
-  pending_.forget_recorded();
-  accounts_.begin_record();
-}
-
-Trace RuntimeAllocator::recorded() const {
-  const std::scoped_lock lock(mutex_);
-  return accounts_.recorded();
-}
-
-// ---- statistics ----
-
-RuntimeStatistics RuntimeAllocator::statistics() const {
-  const std::scoped_lock lock(mutex_);
-  RuntimeStatistics all = accounts_.statistics(memory_.statistics());
-  all.blocks = static_cast<std::int64_t>(blocks_.size());
-  all.planned_arena = plan_range().length();
-  all.waiting = pending_.bytes();
-  all.waits = order_.waits();
-  all.events = order_.events();
-  return all;
-}
-
-Bytes RuntimeAllocator::size_in_arena(const void* memory) {
-  const std::scoped_lock lock(mutex_);
-  const LivingBlock* const block = blocks_.find(number_of(memory));
-  return block != nullptr && block->source != Source::kFallback ? block->size : 0;
-}
-
-bool RuntimeAllocator::owns(const void* memory) {
-  const std::scoped_lock lock(mutex_);
-  return memory_.contains(number_of(memory)) || blocks_.find(number_of(memory)) != nullptr;
-}
-
-Meters RuntimeAllocator::meters() const {
-  const std::scoped_lock lock(mutex_);
-  return accounts_.meters();
-}
-
-void RuntimeAllocator::reset_peaks() {
-  const std::scoped_lock lock(mutex_);
-  accounts_.reset_peaks();
-}
-
-void RuntimeAllocator::reset_accumulated() {
-  const std::scoped_lock lock(mutex_);
-  accounts_.reset_accumulated();
-}
-
-void RuntimeAllocator::for_each_in_arena(
-    const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const {
-  std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> found;
-  {
-    const std::scoped_lock lock(mutex_);
-    blocks_.for_each([&](const LivingBlock& block) {
-      if (block.source == Source::kFallback) return;
-      found.emplace_back(block.address, block.size, order_.stream_of(block.stream));
-    });
-  }
-  std::sort(found.begin(), found.end());
-  for (const auto& [address, size, stream] : found) visit(address, size, stream);
-}
-
-std::vector<RuntimeAllocator::Living> RuntimeAllocator::living() const {
-  const std::scoped_lock lock(mutex_);
-  std::vector<Living> found;
-  found.reserve(blocks_.size());
-  blocks_.for_each([&](const LivingBlock& block) {
-    found.push_back({.size = block.size, .outlived_step = step_began_ > 0 && block.born <= step_began_});
-  });
-  return found;
-}
-
-std::vector<std::pair<std::uintptr_t, Bytes>> RuntimeAllocator::extents() const {
-  const std::scoped_lock lock(mutex_);
-  return memory_.extents();
 }
 
 }  // namespace stweaver
