@@ -60,7 +60,7 @@ class ArenaMapping:
 
     maps: int  # calls that put memory behind it
     unmaps: int  # calls that took it away
-    idle_waits: int  # for the device to be idle, before memory was taken away
+    idle_waits: int  # of the host for work that used idle memory, before it was taken away
     nanoseconds: int  # that all of them took
 
 

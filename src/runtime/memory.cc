@@ -75,16 +75,25 @@ Bytes Memory::missing(const Interval& range) const {
   return missing;
 }
 
-Bytes Memory::stranded(const Interval& place) const {
-  const auto rest_of = [&](std::size_t above) -> Bytes {
-    if (above == 0) return 0;
-    const Extent& extent = extents_[above - 1];
-    if (!overlaps(extent.range, place) || !is_idle(extent)) return 0;
-    return extent.range.length() - shared(extent.range, place);
+/// The extent that the byte lies in; nullptr when it has no memory.
+const Memory::Extent* Memory::extent_at(Bytes offset) const {
+  const std::size_t above = first_above(offset);
+  return above > 0 && offset < extents_[above - 1].range.upper ? &extents_[above - 1] : nullptr;
+}
+
+Memory::Ends Memory::ends_of(const Interval& place) const {
+  const Interval pages = whole_pages(place);
+  const Extent* const first = extent_at(place.lower);
+  const Extent* const last = extent_at(place.upper - 1);
+  Ends ends;
+  if (first == nullptr) ends.lacking += place.lower - pages.lower;
+  if (last == nullptr) ends.lacking += pages.upper - place.upper;
+  const auto strand = [&](const Extent& extent) {
+    if (is_idle(extent)) ends.stranded += extent.range.length() - shared(extent.range, place);
   };
-  const std::size_t first = first_above(place.lower);
-  const std::size_t last = first_above(place.upper - 1);
-  return rest_of(first) + (last > first ? rest_of(last) : 0);
+  if (first != nullptr) strand(*first);
+  if (last != nullptr && last != first) strand(*last);
+  return ends;
 }
 
 /// What may be mapped when so much is in use.

@@ -21,7 +21,7 @@ namespace stweaver {
 struct MappingStatistics {
   std::int64_t maps = 0;         ///< calls to put memory behind addresses
   std::int64_t unmaps = 0;       ///< calls to take it away
-  std::int64_t idle_waits = 0;   ///< for work that used memory which was idle, before it was taken away
+  std::int64_t idle_waits = 0;   ///< of the host for work that used idle memory, before it was taken away
   std::int64_t nanoseconds = 0;  ///< that all of them took
 };
 
@@ -109,8 +109,12 @@ class Memory {
       if (!visit(extents_[i].range)) return;
     }
   }
-  /// What a block at `place` would leave idle but pinned of extents that are wholly idle now.
-  [[nodiscard]] Bytes stranded(const Interval& place) const;
+  /// What a block would take beside its own bytes.
+  struct Ends {
+    Bytes lacking = 0;   ///< bytes without memory of the pages that it begins and ends in
+    Bytes stranded = 0;  ///< what it would leave idle but pinned of extents that are wholly idle now
+  };
+  [[nodiscard]] Ends ends_of(const Interval& place) const;
 
   [[nodiscard]] bool contains(std::uintptr_t address) const {
     return address - base_ < static_cast<std::uintptr_t>(addresses_);
@@ -155,6 +159,7 @@ class Memory {
   }
   bool take_addresses();
   [[nodiscard]] std::size_t first_above(Bytes offset) const;
+  [[nodiscard]] const Extent* extent_at(Bytes offset) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   bool make_room(const Interval& range);
   void note_use(const Interval& range) {

@@ -99,7 +99,7 @@ std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, Stre
   Bytes least = memory_->page_size() + 1;
   memory_->free_space.each_fitting(size, region, order_->usable_by(stream), [&](const Interval& gap) {
     for (const Bytes at : {gap.lower, gap.upper - size}) {
-      const Bytes stranded = memory_->stranded({at, at + size});
+      const Bytes stranded = memory_->ends_of({at, at + size}).stranded;
       if (stranded >= least) continue;
       least = stranded;
       best = at;
@@ -114,14 +114,13 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
   Bytes least = std::numeric_limits<Bytes>::max();
-  // What idle extents are torn by the window costs as much as what it lacks.
+  // What idle extents are torn by the window costs as much as what it lacks. The rest of a page at its ends
+  // costs twice that: it has to be mapped, and lies idle.
   const auto cost_of = [&](const Interval& window, Bytes held) {
     if (!is_large) return window.length() - held;
-    const Bytes lacking = 2 * memory_->missing(memory_->whole_pages(window)) - (window.length() - held);
-    if (lacking >= least) return lacking;
-    const Bytes stranded = memory_->stranded(window);
-    if (stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
-    return lacking + stranded;
+    const Memory::Ends ends = memory_->ends_of(window);
+    if (ends.stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
+    return window.length() - held + 2 * ends.lacking + ends.stranded;
   };
   Candidates candidates(size, region.lower, [&](const Interval& window, Bytes held) {
     if (size - held >= least) return;  // no window costs less than what it lacks

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "support/job.h"
-#include "trace/snapshot.h"
 #include "support/sources.h"
 #include "support/traces.h"
+#include "trace/snapshot.h"
 
 namespace stweaver {
 namespace {

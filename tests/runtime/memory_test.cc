@@ -492,16 +492,24 @@ TEST_F(MemoryTest, VisitsExtentsThatOverlapInOrderUntilItIsTold) {
 
 TEST_F(MemoryTest, KnowsWhatABlockStrands) {
   leave({pages(0, 4), pages(4, 6), pages(6, 10)});
-  EXPECT_EQ(memory.stranded(pages(0, 4)), 0);
-  EXPECT_EQ(memory.stranded(pages(0, 1)), 3 * kPage);
-  EXPECT_EQ(memory.stranded(pages(1, 2)), 3 * kPage);
-  EXPECT_EQ(memory.stranded(pages(3, 7)), 6 * kPage) << "three at each end, none in the middle";
-  EXPECT_EQ(memory.stranded(pages(4, 6)), 0);
-  EXPECT_EQ(memory.stranded({4 * kPage, 6 * kPage - 512}), 512);
-  EXPECT_EQ(memory.stranded(pages(8, 20)), 2 * kPage) << "its end is where no memory is";
-  EXPECT_EQ(memory.stranded(pages(20, 21)), 0);
+  EXPECT_EQ(memory.ends_of(pages(0, 4)).stranded, 0);
+  EXPECT_EQ(memory.ends_of(pages(0, 1)).stranded, 3 * kPage);
+  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 3 * kPage);
+  EXPECT_EQ(memory.ends_of(pages(3, 7)).stranded, 6 * kPage) << "three at each end, none in the middle";
+  EXPECT_EQ(memory.ends_of(pages(4, 6)).stranded, 0);
+  EXPECT_EQ(memory.ends_of({4 * kPage, 6 * kPage - 512}).stranded, 512);
+  EXPECT_EQ(memory.ends_of(pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
+  EXPECT_EQ(memory.ends_of(pages(20, 21)).stranded, 0);
   memory.take(0, 512);
-  EXPECT_EQ(memory.stranded(pages(1, 2)), 0) << "the extent is pinned already";
+  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 0) << "the extent is pinned already";
+}
+
+TEST_F(MemoryTest, SaysWhatIsLackingOfThePagesAtTheEndsOfAPlace) {
+  leave({pages(0, 4)});
+  EXPECT_EQ(memory.ends_of({512, 4 * kPage - 512}).lacking, 0);
+  EXPECT_EQ(memory.ends_of({3 * kPage + 512, 6 * kPage - 512}).lacking, 512) << "it begins where memory is";
+  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 6 * kPage - 1024}).lacking, 1536);
+  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 5 * kPage + 1024}).lacking, kPage - 512) << "a page of its own";
 }
 
 TEST_F(MemoryTest, TakesARangeOnlyIfItIsIdleAndAllowed) {

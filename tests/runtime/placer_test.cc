@@ -297,7 +297,7 @@ TEST_F(PlacerTest, WindowsOfLargeRequestsTearNoIdleExtent) {
   give(second, 64 * kMiB);
   const std::optional<Interval> window = placer.find_window(80 * kMiB, stream);
   ASSERT_TRUE(window);
-  EXPECT_EQ(memory.stranded(*window), 0);
+  EXPECT_EQ(memory.ends_of(*window).stranded, 0);
   EXPECT_GT(window->lower, second);
 }
 

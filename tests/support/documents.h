@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "support/job.h"
 #include "simulate/serving.h"
+#include "support/job.h"
 
 namespace stweaver {
 
