@@ -26,7 +26,7 @@ struct Timed {
   double seconds = 0;
 };
 
-Timed simulate(const Trace& trace, const AllocatorSettings& settings) {
+Timed timed_simulation(const Trace& trace, const AllocatorSettings& settings) {
   const auto begin = std::chrono::steady_clock::now();
   CachingAllocator allocator(settings);
   const Bytes peak = replay(trace, allocator).reserved_peak;
@@ -51,8 +51,8 @@ std::string error_of(double simulated, std::optional<double> measured) {
 }
 
 void print_row(const Trace& trace, const std::string& job, std::optional<double> measured_expandable) {
-  const Timed native = simulate(trace, parse_settings(trace.settings));
-  const Timed expandable = simulate(trace, parse_settings("expandable_segments:True"));
+  const Timed native = timed_simulation(trace, parse_settings(trace.settings));
+  const Timed expandable = timed_simulation(trace, parse_settings("expandable_segments:True"));
   const std::optional<Bytes> peak = measured_reserve_peak(trace);
   const std::optional<double> measured = peak ? std::optional(to_gib(*peak)) : std::nullopt;
   const double native_gib = to_gib(native.reserved_peak);

@@ -205,13 +205,14 @@ void Memory::find_idle_extents(const Interval& keep) {
 }
 
 void Memory::note_begin_of_use(const Interval& range) {
-  for (std::size_t i = first_above(range.upper - 1); i-- > 0 && extents_[i].range.upper > range.lower;)
-    extents_[i].used += shared(extents_[i].range, range);
+  for (std::size_t i = first_above(range.upper - 1); i > 0 && extents_[i - 1].range.upper > range.lower; --i)
+    extents_[i - 1].used += shared(extents_[i - 1].range, range);
 }
 
 void Memory::note_end_of_use(const Interval& range, LastUse last) {
-  for (std::size_t i = first_above(range.upper - 1); i-- > 0 && extents_[i].range.upper > range.lower;) {
-    Extent& extent = extents_[i];
+  for (std::size_t i = first_above(range.upper - 1); i > 0 && extents_[i - 1].range.upper > range.lower;
+       --i) {
+    Extent& extent = extents_[i - 1];
     extent.used -= shared(extent.range, range);
     const bool is_all = range.lower <= extent.range.lower && extent.range.upper <= range.upper;
     const bool is_same = extent.last.stream == last.stream || extent.last.stream == kNoStream;

@@ -50,7 +50,7 @@ template <typename AnyDevice>
 void take_turns(bool hand_on) {
   const auto cuda = open_first_cuda(0);
   AnyDevice device(*cuda);
-  PlannedUnderTest allocator(device, {}, /*unplanned=*/true);
+  PlannedUnderTest allocator(device, {}, /*place_unplanned=*/true);
   const std::vector<Stream> streams = {new_stream(), new_stream()};
   constexpr Bytes kBlock = 8 * kMiB;
   for (int turn = 0; turn < 20; ++turn) {
