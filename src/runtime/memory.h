@@ -137,9 +137,8 @@ class Memory {
  private:
   static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
-  /// All but the range is kept in the region of large requests alone, where most of the memory is; elsewhere
-  /// gaps tell. Not even they tell who used an extent last: they grow together, and count as freed when the
-  /// last of them was.
+  /// All but the range is kept in the region of large requests alone, where most of the memory is. Elsewhere
+  /// the gaps tell, though late: they grow together, and count as freed when the last of them was.
   struct Extent {
     Interval range;
     Bytes used = 0;
