@@ -54,7 +54,7 @@ void print(const std::vector<Job>& jobs) {
   fmt::print("| job | no plan | its own | another job's | of its first step | every second place |\n");
   fmt::print("|---|---|---|---|---|---|\n");
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (plans[i].shape != StepShape::kFixed) continue;
+    if (plans[i].shape == StepShape::kDynamic) continue;
     double foreign = 1;
     for (std::size_t other = 0; other < jobs.size(); ++other) {
       if (other != i) foreign = std::min(foreign, efficiency(jobs[i], plans[other]));

@@ -9,6 +9,7 @@
 #include "plan/instance.h"       // IWYU pragma: export
 #include "plan/plan_file.h"      // IWYU pragma: export
 #include "plan/portfolio.h"      // IWYU pragma: export
+#include "plan/restack.h"        // IWYU pragma: export
 #include "plan/ring.h"           // IWYU pragma: export
 #include "plan/skyline.h"        // IWYU pragma: export
 #include "plan/squeaky_wheel.h"  // IWYU pragma: export

@@ -13,11 +13,11 @@ namespace stweaver {
 
 inline constexpr Bytes kUnplanned = -1;
 
-/// How alike the steps are that a plan was made from. The run time follows a plan only where they are kFixed.
+/// How alike the steps are that a plan was made from. The run time follows no plan where they are kDynamic.
 enum class StepShape : std::uint8_t {
   kFixed,    ///< steps are alike but for at most a hundredth of the positions
-  kVarying,  ///< sizes or lifespans move together
-  kDynamic,  ///< sizes move on their own (experts)
+  kVarying,  ///< sizes are in proportion to one length: sizes_follow_one_length() of profile/scale.h
+  kDynamic,  ///< they differ otherwise (experts)
 };
 
 std::string_view name_of(StepShape shape);
@@ -27,13 +27,13 @@ std::string_view name_of(StepShape shape);
 /// Slots are numbered as the job makes its requests: first those of the prologue, then those of the step that
 /// repeats for ever. Their lifespans count in these numbers: a slot is born at its own number, and its death
 /// is the number of the first slot that may take its place; beyond the last slot it lies that far in the next
-/// step.
+/// step. In plans of kVarying, what lives for ever lies below all else: longer steps need more above.
 struct Slot {
   Bytes size = 0;             ///< bytes it serves at most, a multiple of the alignment
   Bytes offset = kUnplanned;  ///< into the arena; kUnplanned: the run time places it
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
-  bool varying = false;  ///< serves any smaller request of its position, not just this size
+  bool varying = false;  ///< the size is the largest of several; serves smaller requests of its position too
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "profile/scale.h"
+
 namespace stweaver {
 namespace {
 
@@ -244,11 +246,17 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   return instance;
 }
 
-StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+/// How many of the aligned steps have each position.
+std::vector<std::size_t> steps_with_each(const Pattern& pattern) {
   std::vector<std::size_t> steps(pattern.positions.size(), 0);
   for (const AlignedStep& step : pattern.steps) {
     for (const std::uint32_t p : step.position_of) ++steps[p];
   }
+  return steps;
+}
+
+StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+  const std::vector<std::size_t> steps = steps_with_each(pattern);
   // Odd positions that hold next to nothing are no reason to do without a plan. Nor are lifespans that
   // differ, as those of blocks do that other streams still use: the plan keeps a place for the longest.
   Bytes all = 0;
@@ -261,11 +269,25 @@ StepShape shape_of(const Trace& trace, const Pattern& pattern) {
   }
   if (pattern.steps.size() > 1 && odd <= all / 16) return StepShape::kFixed;
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  const auto count = [&pattern](PositionKind kind) {
-    return std::ranges::count(pattern.positions, kind, &Position::kind);
-  };
-  return count(PositionKind::kDynamic) > count(PositionKind::kVarying) ? StepShape::kDynamic
-                                                                       : StepShape::kVarying;
+  return sizes_follow_one_length(pattern, trace) ? StepShape::kVarying : StepShape::kDynamic;
+}
+
+/// Turns the arena, as if it were a circle, so that what lives for ever lies at its beginning and not at its
+/// end. What was freed in the prologue and would be cut in two loses its place.
+void put_persistent_below(Plan& plan, Bytes persistent) {
+  for (Slot& slot : plan.slots) {
+    if (slot.offset == kUnplanned) continue;
+    const Bytes turned = (slot.offset + persistent) % plan.arena;
+    slot.offset = turned + slot.size <= plan.arena ? turned : kUnplanned;
+  }
+}
+
+/// A place that only some steps took was taken by too few to tell whether its size varies.
+void let_rare_slots_vary(Plan& plan, const Pattern& pattern) {
+  const std::vector<std::size_t> steps = steps_with_each(pattern);
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    if (steps[p] < pattern.steps.size()) plan.slots[plan.prologue + p].varying = true;
+  }
 }
 
 }  // namespace
@@ -302,6 +324,10 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   for (const std::uint32_t slot : job.persistent) {
     top -= plan.slots[slot].size;
     plan.slots[slot].offset = top;
+  }
+  if (plan.shape == StepShape::kVarying) {
+    put_persistent_below(plan, plan.arena - top);
+    let_rare_slots_vary(plan, profile.pattern);
   }
   return {std::move(plan), std::chrono::duration<double>(Clock::now() - start).count(), result.threads};
 }

@@ -1,13 +1,14 @@
 // Layer profile: from events to knowledge. Steps, phases, classes, and the pattern that repeats.
 #pragma once
 
-#include "profile/classes.h"   // IWYU pragma: export
-#include "profile/pattern.h"   // IWYU pragma: export
-#include "profile/phases.h"    // IWYU pragma: export
-#include "profile/scale.h"     // IWYU pragma: export
-#include "profile/steps.h"     // IWYU pragma: export
-#include "profile/summary.h"   // IWYU pragma: export
-#include "profile/timeline.h"  // IWYU pragma: export
+#include "profile/classes.h"        // IWYU pragma: export
+#include "profile/micro_batches.h"  // IWYU pragma: export
+#include "profile/pattern.h"        // IWYU pragma: export
+#include "profile/phases.h"         // IWYU pragma: export
+#include "profile/scale.h"          // IWYU pragma: export
+#include "profile/steps.h"          // IWYU pragma: export
+#include "profile/summary.h"        // IWYU pragma: export
+#include "profile/timeline.h"       // IWYU pragma: export
 
 namespace stweaver {
 
@@ -25,6 +26,7 @@ inline Profile profile_of(const Trace& trace) {
   profile.phases = find_phases(trace, profile.steps);
   profile.classes = classify(trace, profile.steps, profile.phases);
   profile.pattern = find_pattern(trace, profile.steps, profile.classes);
+  level_micro_batches(profile.pattern, trace);
   return profile;
 }
 

@@ -43,8 +43,7 @@ struct Samples {
 
 bool agrees(const Form& form, const Samples& samples) {
   for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
-    const double error = std::abs(form.at(samples.shares[k]) - samples.sizes[k]);
-    if (error > kTolerance * samples.sizes[k] + kSlack) return false;
+    if (!are_about_equal(form.at(samples.shares[k]), samples.sizes[k])) return false;
   }
   return true;
 }
@@ -126,15 +125,29 @@ class VaryingSizes {
 
   [[nodiscard]] const std::vector<std::uint32_t>& positions() const { return positions_; }
 
-  /// What the row's size follows; the neighbours before it know of its micro-batch, or those behind it.
-  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const {
-    const std::optional<Form> form = find_form(samples(row, row - std::min(row, kNeighbours), row + 1));
-    if (form) return form;
-    return find_form(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
+  /// What the row's size follows; nothing when it follows nothing.
+  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const { return ask(row, find_form); }
+
+  /// Whether the row's size is proportional to the length.
+  [[nodiscard]] bool is_proportional(std::size_t row) const {
+    return ask(row,
+               [](const Samples& samples) {
+                 const Form form = fit(samples, 1);
+                 return agrees(form, samples) ? std::optional(form) : std::nullopt;
+               })
+        .has_value();
   }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
+
+  /// The neighbours before the row know of its micro-batch, or those behind it.
+  template <typename Find>
+  [[nodiscard]] std::optional<Form> ask(std::size_t row, Find find) const {
+    const std::optional<Form> form = find(samples(row, row - std::min(row, kNeighbours), row + 1));
+    if (form) return form;
+    return find(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
+  }
 
   /// The row's sizes at the shares that most of the rows [begin, end) needed of their largest.
   [[nodiscard]] Samples samples(std::size_t row, std::size_t begin, std::size_t end) const {
@@ -170,6 +183,10 @@ double dynamic_bytes(const Pattern& pattern) {
 
 }  // namespace
 
+bool are_about_equal(double expected, double size) {
+  return std::abs(expected - size) <= kTolerance * size + kSlack;
+}
+
 void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
   if (!(scale >= 1 && scale <= kMostScale))
     fail("batches ", scale, " times the largest seen: give 1 to ", kMostScale);
@@ -197,6 +214,19 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
          "scale");
   }
   for (std::size_t row = 0; row < rows.size(); ++row) pattern.positions[rows[row]].size = extended[row];
+}
+
+bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
+  const VaryingSizes varying(pattern, trace);
+  const std::vector<std::uint32_t>& rows = varying.positions();
+  double odd = dynamic_bytes(pattern);
+  double all = odd;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto largest = static_cast<double>(pattern.positions[rows[row]].size);
+    all += largest;
+    if (!varying.is_proportional(row)) odd += largest;
+  }
+  return all > 0 && odd <= kUnexplained * all;
 }
 
 }  // namespace stweaver

@@ -18,4 +18,11 @@ namespace stweaver {
 /// their own) hold more than a tenth of the bytes that vary. Fewer are taken to be proportional.
 void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 
+/// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
+bool are_about_equal(double expected, double size);
+
+/// Whether the sizes that vary are proportional to that quantity, but for a tenth of their bytes. False where
+/// none vary, and where only one step was seen.
+bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
+
 }  // namespace stweaver

@@ -33,7 +33,7 @@ std::string objection_to(const Plan& plan, const Policy& policy) {
   const Bytes slack = std::max(plan.lower_bound / policy.most_slack, policy.slack_in_small_jobs);
   if (plan.arena - plan.lower_bound > slack)
     return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
-  if (plan.shape != StepShape::kFixed) return text("steps differ (", name_of(plan.shape), " sizes)");
+  if (plan.shape == StepShape::kDynamic) return "steps differ, and not by one length";
   const bool places_any =
       std::ranges::any_of(plan.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
   return places_any ? "" : "it has a place for none of the requests";
@@ -96,7 +96,7 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
       stage_ = Stage::kWaiting;  // what is allocated before the steps repeat is not in that plan
       saved_ = std::move(plan);
     } else {
-      return follow(plan);
+      return follow(plan, false);
     }
     return true;
   } catch (const Error& error) {
@@ -128,7 +128,7 @@ void LifeCycle::begin_step() {
       if (steps_ >= kFirstAdoption && is_ready(planner_)) take_plan();
       return;
     case Stage::kWaiting:
-      if (steps_ >= kFirstAdoption && !follow(std::exchange(saved_, nullptr))) start_recording();
+      if (steps_ >= kFirstAdoption && !follow(std::exchange(saved_, nullptr), false)) start_recording();
       return;
     case Stage::kFollowing:
       return watch();
@@ -193,12 +193,12 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().slots.empty()) return record_longer();
   // The recording went on while the planner was at work.
-  const bool is_fixed = plan->plan().shape == StepShape::kFixed;
-  if (is_fixed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
+  const bool is_followed = plan->plan().shape != StepShape::kDynamic;
+  if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
     return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan(), policy_);
-  if (objection.empty() && follow(plan)) return;
+  if (objection.empty() && follow(plan, true)) return;
   if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more
   rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);
 }
@@ -215,9 +215,9 @@ void LifeCycle::record_longer() {
 }
 
 /// Whether the device has the addresses for it.
-bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan) {
+bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
-  if (!allocator_.adopt(plan)) {
+  if (!allocator_.adopt(plan, is_proven)) {
     why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
     log(text("not following the plan: ", why_no_plan_));
     return false;

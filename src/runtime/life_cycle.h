@@ -103,7 +103,7 @@ class LifeCycle {
   void start_planning();
   void take_plan();
   void record_longer();
-  bool follow(const std::shared_ptr<const PlanIndex>& plan);
+  bool follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven);
   void watch();
   void rest(int steps, const std::string& why);
   void tell_refusals();

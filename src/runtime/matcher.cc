@@ -1,6 +1,7 @@
 #include "runtime/matcher.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace stweaver {
@@ -44,6 +45,7 @@ void Matcher::begin_step() {
       follower.stream = kNoStream;
     }
     follower.matched = follower.lost = 0;
+    follower.share = 0;
     if (!repeats) continue;
     const std::size_t before = follower.cursors.front();
     follower.cursors.set(index_->streams()[s].prologue);
@@ -52,10 +54,11 @@ void Matcher::begin_step() {
 }
 
 std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes size, Pool pool) {
-  const Asked asked = {size, pool};
+  Asked asked = {size, pool};
   const std::optional<std::size_t> planned = planned_stream_of(stream, handle, asked);
   if (!planned) return std::nullopt;
   Follower& follower = followers_[*planned];
+  asked.share = follower.share;
   const PlannedStream& slots = index_->streams()[*planned];
   follower.trail.add(size);
   const Found found = follow(slots, follower, asked);
@@ -65,6 +68,7 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
     return std::nullopt;
   }
   ++follower.matched;
+  note_share(follower, slots.entries[found.entry], asked);
   return Match{slots.entries[found.entry].slot, found.guess};
 }
 
@@ -101,19 +105,31 @@ std::optional<std::size_t> Matcher::find_stream(Stream handle, const Asked& aske
   return found;
 }
 
-/// Whether the request has the size that the slot was made for.
+/// Whether the request has the size that the slot was made for, or, where that varies, the share of it that
+/// others have been asked for.
 bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
-  if (entry.of_any_size || (asked.pool != 0 && entry.planned)) return false;
-  return asked.size <= entry.size && entry.size - asked.size < index_->plan().alignment;
+  if (asked.pool != 0 && entry.planned) return false;
+  const Bytes alignment = index_->plan().alignment;
+  if (!entry.of_any_size) return asked.size <= entry.size && entry.size - asked.size < alignment;
+  if (asked.share == 0) return false;
+  const auto size = static_cast<Bytes>(asked.share * static_cast<double>(entry.size));
+  return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding;
+}
+
+/// A small size is rounded too much to tell.
+void Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
+  if (!entry.of_any_size || asked.size < index_->plan().alignment * policy_->rounding) return;
+  follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
 }
 
 /// Whether the request agrees with a job that has got to `entry`.
 bool Matcher::agrees(const PlannedStream& stream, std::size_t entry, const Asked& asked) const {
   if (entry >= stream.entries.size()) return false;  // no step repeats
   const Entry& slot = stream.entries[entry];
-  if (!slot.of_any_size) return has_size(slot, asked);
+  if (!slot.of_any_size || has_size(slot, asked)) return has_size(slot, asked);
   const bool plausible = asked.size >= slot.size / policy_->size_spread && asked.size <= 2 * slot.size;
-  // Where the next slot of a known size has the request's, the request is that one.
+  // Micro-batches have lengths of their own. But where one of the next slots has the request's size, the
+  // request is that one.
   return asked.pool == 0 && plausible && find_size(stream, entry, policy_->near, asked) == kNowhere;
 }
 

@@ -52,6 +52,7 @@ class Matcher {
   struct Asked {
     Bytes size = 0;
     Pool pool = 0;
+    double share = 0;  ///< Follower::share
   };
 
   /// Where the job may have got to: entries that may come next, the most likely first.
@@ -76,6 +77,7 @@ class Matcher {
     explicit Follower(std::size_t first) : cursors(first) {}
     Cursors cursors;
     SizeTrail trail;
+    double share = 0;                ///< what slots of varying size are asked for; 0 where that is not known
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
     StreamIndex stream = kNoStream;  ///< whose requests it follows
     std::int64_t matched = 0;        ///< in this step
@@ -91,6 +93,7 @@ class Matcher {
   [[nodiscard]] std::optional<std::size_t> find_stream(Stream handle, const Asked& asked) const;
 
   [[nodiscard]] bool has_size(const Entry& entry, const Asked& asked) const;
+  void note_share(Follower& follower, const Entry& entry, const Asked& asked) const;
   [[nodiscard]] bool agrees(const PlannedStream& stream, std::size_t entry, const Asked& asked) const;
   Found follow(const PlannedStream& stream, Follower& follower, const Asked& asked) const;
   std::size_t follow_cursors(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const;

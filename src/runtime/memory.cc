@@ -232,9 +232,12 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   if (extents_.empty() || enough <= 0) return 0;
   order_->find_what_is_over();
   find_idle_extents(keep);
+  // Of a plan's range the highest first: only the fullest moments of a step come that far.
   std::sort(idle_.begin(), idle_.end(), [](const Idle& a, const Idle& b) {
-    return std::tuple(a.is_spared, a.freed, b.size, a.extent) <
-           std::tuple(b.is_spared, b.freed, a.size, b.extent);
+    const auto key = std::tuple(a.is_spared, a.freed, b.size);
+    const auto other = std::tuple(b.is_spared, b.freed, a.size);
+    if (key != other) return key < other;
+    return a.is_spared ? a.extent > b.extent : a.extent < b.extent;
   });
   Bytes reclaimed = 0;
   for (const Idle& candidate : idle_) {

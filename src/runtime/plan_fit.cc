@@ -18,6 +18,7 @@ bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Tra
   const RequestId end = born_before(recording.marks.back().time);
   Matcher matcher(plan, policy);
   std::map<Stream, StreamIndex> numbers;
+  Bytes all = 0;
   Bytes wrong = 0;
   for (RequestId id = begin; id < end; ++id) {
     const Request& request = recording.requests[id];
@@ -30,9 +31,11 @@ bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Tra
                                                      : born_before(request.life.upper);
     const bool is_right = match && !match->guess &&
                           static_cast<Time>(died - id) <= plan->plan().slots[match->slot].death - match->slot;
+    all += request.size;
     if (!is_right) wrong += request.size;
   }
-  return wrong <= plan->plan().arena / policy.misfit_share;
+  const bool is_varying = plan->plan().shape == StepShape::kVarying;
+  return wrong <= (is_varying ? all / policy.strange_share : plan->plan().arena / policy.misfit_share);
 }
 
 }  // namespace stweaver

@@ -1,8 +1,30 @@
 #include "runtime/plan_follower.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace stweaver {
+
+void PlanFollower::begin_step() {
+  matcher_.begin_step();
+  if (std::exchange(is_raised_in_step_, false)) raised_.emplace(plan(), share_);
+}
+
+/// A request of `size` bytes has come to a slot that is smaller: the others of varying size are going to be
+/// too small by the same share. A small size is rounded too much to tell.
+void PlanFollower::raise(std::uint32_t slot, Bytes size) {
+  if (plan().shape != StepShape::kVarying || size < plan().alignment * policy_->rounding) return;
+  const auto grid = static_cast<double>(policy_->rounding);
+  const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
+  if (share <= share_) return;
+  share_ = std::ceil(share * grid) / grid;
+  is_raised_in_step_ = true;
+  Layout now(plan(), share_, layout(), slot);
+  // Where what lives is in the way and would push the rest of the step up, that waits for the next step.
+  const Bytes arena = Layout(plan(), share_).arena();
+  if (now.arena() - arena <= arena / policy_->misfit_share) raised_ = std::move(now);
+}
 
 /// How long a slot's request lives, in requests; 0 where there is no step.
 Time PlanFollower::life_of(std::size_t number) const {
@@ -20,24 +42,27 @@ Advice PlanFollower::advise(const AllocParams& asked) {
     // slot's after all, of another size.
     const Time life =
         match ? life_of(match->slot) : std::max(policy_->unknown_life, life_of(std::size_t{slot_} + 1));
-    const bool too_large = asked.rounded > plan().arena;
+    const bool too_large = asked.rounded > layout().arena();
     return {.why = too_large ? Unplanned::kTooLarge : Unplanned::kUnknown, .life = life};
   }
   slot_ = match->slot;
   const Slot& slot = plan().slots[slot_];
   const Time life = life_of(slot_);
   if (slot.offset == kUnplanned) return {.why = Unplanned::kDynamic, .life = life};
-  if (asked.rounded > slot.size) return {.why = Unplanned::kTooLarge, .life = life};
-  const Bytes begin = base_ + slot.offset;
+  if (asked.rounded > layout().size_of(slot_)) raise(slot_, asked.rounded);
+  if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
+  const Interval& place = layout().place_of(slot_);
+  if (place.empty()) return {.why = Unplanned::kOccupied, .life = life};
+  const Bytes begin = base_ + place.lower;
   return {.place = Interval{begin, begin + asked.rounded},
-          .hands_over = index().hands_over(slot_),
+          .hands_over = layout().hands_over(slot_),
           .why = Unplanned::kOccupied,
           .life = life};
 }
 
 const std::vector<Interval>& PlanFollower::used_within(Time life) {
   used_.clear();
-  index().use().between(slot_, life == kForever ? kForever : static_cast<Time>(slot_) + life, used_);
+  layout().used_between(slot_, life == kForever ? kForever : static_cast<Time>(slot_) + life, used_);
   for (Interval& range : used_) range = {range.lower + base_, range.upper + base_};
   return used_;
 }

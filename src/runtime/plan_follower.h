@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/layout.h"
 #include "runtime/matcher.h"
 #include "runtime/memory.h"
 #include "runtime/plan_index.h"
@@ -27,7 +28,7 @@ enum class Unplanned : std::uint8_t {
   kPool,      ///< it belongs to a CUDA graph or a MemPool
   kUnknown,   ///< no slot is like it
   kDynamic,   ///< its slot has no place: sizes there move on their own
-  kTooLarge,  ///< larger than its slot, or than all of the plan
+  kTooLarge,  ///< larger than its slot, which stays as it is, or than all of the plan
   kOccupied,  ///< another block is in its slot, or another stream cannot be waited for
 };
 inline constexpr std::size_t kUnplannedReasons = 6;
@@ -42,6 +43,11 @@ struct Advice {
 
 /// Follows one plan, whose range begins at `base` in the arena. Holds no memory and maps none: what it says
 /// is advice, and the allocator sees to it that the place is idle.
+///
+/// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
+/// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
+/// varying size are raised by that share, for good. So a longer step moves the range's upper end, and the
+/// places in it by a little.
 class PlanFollower {
  public:
   /// `policy` must outlive this.
@@ -50,9 +56,9 @@ class PlanFollower {
 
   Advice advise(const AllocParams& asked);
 
-  void begin_step() { matcher_.begin_step(); }
+  void begin_step();
 
-  [[nodiscard]] Interval range() const { return {base_, base_ + plan().arena}; }
+  [[nodiscard]] Interval range() const { return {base_, base_ + layout().arena()}; }
   [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
   [[nodiscard]] const PlanIndex& index() const { return matcher_.index(); }
   [[nodiscard]] bool has_several_streams() const { return index().streams().size() > 1; }
@@ -65,11 +71,16 @@ class PlanFollower {
 
  private:
   [[nodiscard]] Time life_of(std::size_t number) const;
+  [[nodiscard]] const Layout& layout() const { return raised_ ? *raised_ : index().layout(); }
+  void raise(std::uint32_t slot, Bytes size);
 
   Matcher matcher_;
   const Policy* policy_;
   Bytes base_;
-  std::uint32_t slot_ = 0;  ///< matched last
+  std::uint32_t slot_ = 0;        ///< matched last
+  std::optional<Layout> raised_;  ///< for longer steps than were recorded
+  double share_ = 1;              ///< that the slots of varying size are raised by
+  bool is_raised_in_step_ = false;
   std::vector<Interval> used_;
 };
 

@@ -5,42 +5,14 @@
 #include <utility>
 
 namespace stweaver {
-namespace {
 
-/// Ranges that do not touch, by lower end.
-class RangeSet {
- public:
-  void add(Interval range) {
-    auto at = ranges_.upper_bound(range.lower);
-    if (at != ranges_.begin() && std::prev(at)->second >= range.lower) --at;
-    while (at != ranges_.end() && at->first <= range.upper) {
-      range.lower = std::min(range.lower, at->first);
-      range.upper = std::max(range.upper, at->second);
-      at = ranges_.erase(at);
-    }
-    ranges_.emplace(range.lower, range.upper);
-  }
-
-  [[nodiscard]] bool overlaps(const Interval& range) const {
-    const auto after = ranges_.lower_bound(range.upper);
-    return after != ranges_.begin() && std::prev(after)->second > range.lower;
-  }
-
- private:
-  std::map<Bytes, Bytes> ranges_;
-};
-
-}  // namespace
-
-PlanIndex::PlanIndex(Plan plan)
-    : plan_(std::move(plan)), use_(plan_), hands_over_(plan_.slots.size(), false) {
+PlanIndex::PlanIndex(Plan plan) : plan_(std::move(plan)), layout_(plan_) {
   if (plan_.alignment % kAlignment != 0) {
     fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
          kAlignment);
   }
   sort_by_stream();
   for (PlannedStream& stream : streams_) find_anchors(stream);
-  find_hand_overs();
   count();
 }
 
@@ -70,22 +42,6 @@ void PlanIndex::find_anchors(PlannedStream& stream) const {
   std::sort(stream.anchors.begin(), stream.anchors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.hash, a.entry) < std::pair(b.hash, b.entry);
   });
-}
-
-void PlanIndex::find_hand_overs() {
-  if (streams_.size() < 2) return;
-  std::map<Stream, RangeSet> used;
-  const auto range_of = [](const Slot& slot) { return Interval{slot.offset, slot.offset + slot.size}; };
-  for (const Slot& slot : plan_.slots) {
-    if (slot.offset != kUnplanned) used[slot.stream].add(range_of(slot));
-  }
-  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
-    const Slot& slot = plan_.slots[i];
-    hands_over_[i] =
-        slot.offset != kUnplanned && std::any_of(used.begin(), used.end(), [&](const auto& other) {
-          return other.first != slot.stream && other.second.overlaps(range_of(slot));
-        });
-  }
 }
 
 /// Slots alive over the prologue and two rounds of the step, since lives reach into the next step.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/static_plan.h"
-#include "runtime/planned_use.h"
+#include "runtime/layout.h"
 
 namespace stweaver {
 
@@ -75,27 +75,23 @@ class PlanIndex {
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
-  /// Whether a slot of another stream has bytes in common with this one.
-  [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
   /// The most slots alive at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
   /// Slots of the step that have a place.
   [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
   /// Requests of the step.
   [[nodiscard]] std::size_t step_length() const { return plan_.slots.size() - plan_.prologue; }
-  /// Where slots lie, by the time they are used.
-  [[nodiscard]] const PlannedUse& use() const { return use_; }
+  /// Where slots lie, as planned.
+  [[nodiscard]] const Layout& layout() const { return layout_; }
 
  private:
   void sort_by_stream();
   void find_anchors(PlannedStream& stream) const;
-  void find_hand_overs();
   void count();
 
   const Plan plan_;
-  const PlannedUse use_;
+  const Layout layout_;
   std::vector<PlannedStream> streams_;
-  std::vector<bool> hands_over_;
   std::size_t most_alive_ = 0;
   std::int64_t planned_in_step_ = 0;
 };

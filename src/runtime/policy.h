@@ -25,10 +25,12 @@ struct Policy {
   Bytes reclaim_share = 512;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
+  /// Memory for small and medium requests, and for other planned ones, is mapped in blocks of this size while
+  /// there is slack.
   Bytes block = 8 * kMiB;
-  /// Memory for planned requests likewise: all of a plan's range is going to be used.
-  Bytes plan_block = 32 * kMiB;
+  /// Memory for planned requests likewise where steps are alike and one of them was as planned: all of the
+  /// plan's range is going to be used.
+  Bytes plan_block = 64 * kMiB;
 
   // Where unplanned requests go (placer.h).
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
@@ -46,12 +48,18 @@ struct Policy {
   std::size_t near = 5;   ///< entries ahead in which a request of a slot's size is believed to be that slot's
   std::size_t far = 256;  ///< entries ahead in which it is taken for a guess
   Bytes size_spread = 8;  ///< a request of less than that share of a slot whose size varies is another one
-  std::size_t lost = 8;   ///< unmatched requests in a row: the stream does something else
+  /// Sizes that follow one length agree with it but for so small a share: lengths are rounded to tiles and to
+  /// whole rows.
+  Bytes rounding = 256;
+  std::size_t lost = 8;     ///< unmatched requests in a row: the stream does something else
   Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
 
   // Whether a plan fits (plan_fit.h).
   /// A step misfits when requests for more than this share of the plan's range are unplanned.
   Bytes misfit_share = 64;
+  /// Where steps have lengths, a plan is followed that knows all but so small a share of what the last
+  /// recorded step asked for.
+  Bytes strange_share = 32;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help

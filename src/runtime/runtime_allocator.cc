@@ -139,7 +139,9 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
     return true;
   });
   if (idle + missing != place.length()) return false;
-  const bool has_memory = memory_.back(place, plan_range(), policy_.plan_block);
+  const bool all_is_used = is_proven_ && follower_->plan().shape == StepShape::kFixed;
+  const Bytes block = all_is_used ? policy_.plan_block : policy_.block;
+  const bool has_memory = memory_.back(place, plan_range(), block);
   if (!has_memory) {
     refused_until_ = now_ + policy_.refused_calls;
     accounts_.note_refusal();

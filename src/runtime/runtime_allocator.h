@@ -70,8 +70,9 @@ class RuntimeAllocator {
   /// Follows this plan from now on, beginning with its prologue if it has one and else with its step; to be
   /// called before the job's first request or at a step boundary. Blocks that live stay where they are; the
   /// new plan's range lies where no block is that has outlived a step. Maps nothing and gives idle memory
-  /// back. False when the device cannot map, or has not the addresses: then all is as before.
-  bool adopt(std::shared_ptr<const PlanIndex> plan);
+  /// back. `is_proven`: a step of this process was seen to be as planned. False when the device cannot map,
+  /// or has not the addresses: then all is as before.
+  bool adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven = false);
 
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.
   void drop_plan();
@@ -160,6 +161,7 @@ class RuntimeAllocator {
   BlockTable blocks_;
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
+  bool is_proven_ = false;  ///< the plan; then all of its range is going to be used
   bool places_unplanned_ = false;
   Tick refused_until_ = 0;  ///< the device has no memory until then
   Tick now_ = 0;

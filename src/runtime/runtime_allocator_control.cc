@@ -6,6 +6,13 @@
 #include "runtime/runtime_allocator.h"
 
 namespace stweaver {
+namespace {
+
+/// A plan's range gets so many times its addresses if there are as many, so that it can grow with the length
+/// of steps.
+constexpr Bytes kAhead = 2;
+
+}  // namespace
 
 // ---- steps and plans ----
 
@@ -21,7 +28,10 @@ void RuntimeAllocator::begin_step() {
     pending_.release_passed();
     refused_until_ = 0;
     if (follower_) follower_->begin_step();
+    memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
+    if (as_planned && accounts_.last_step().planned >= follower_->index().planned_in_step())
+      is_proven_ = true;
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
@@ -33,17 +43,19 @@ void RuntimeAllocator::begin_step() {
   accounts_.note_fallback(left);
 }
 
-bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan) {
+bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven) {
   upstream_.empty_cache();  // its idle memory is about to be the arena's
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   accounts_.note_fallback(reserved);
-  const std::optional<Bytes> base = base_for(plan->plan().arena);
+  std::optional<Bytes> base = base_for(kAhead * plan->plan().arena);
+  if (!base) base = base_for(plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_);
+  is_proven_ = is_proven;
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());

@@ -89,19 +89,19 @@ void Session::begin_life(Place& place) {
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
-/// It is saved once the plan is followed, or where steps differ, so that the next run need not find that out.
+/// It is saved once the plan is followed, or where none can be, so that the next run need not find that out.
 Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
   if (step.slots.empty()) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
-  const bool is_fixed = step.shape == StepShape::kFixed;
+  const bool is_followed = step.shape != StepShape::kDynamic;
   if (place.begins && begins_with_the_job(trace)) {
     place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
-  } else if (place.saved == slots && is_fixed) {
+  } else if (place.saved == slots && is_followed) {
     place.to_save = [step] { return step; };
   }
-  if (!is_fixed && place.to_save) save(place, std::exchange(place.to_save, nullptr));
+  if (!is_followed && place.to_save) save(place, std::exchange(place.to_save, nullptr));
   return step;
 }
 

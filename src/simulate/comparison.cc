@@ -59,7 +59,7 @@ Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions o
 Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis made) {
   const auto plan = std::make_shared<const PlanIndex>(std::move(made.plan));
   Serving serving = serve_on_host(trace, profile, {.plan = plan});
-  if (serving.statistics.plans == 0 && plan->plan().shape == StepShape::kFixed)
+  if (serving.statistics.plans == 0 && plan->plan().shape != StepShape::kDynamic)
     fail(trace.name, ": no memory for an arena of ", plan->plan().arena, " bytes");
   serving.plan_seconds = made.seconds;
   return serving;

@@ -177,8 +177,17 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
                                  HasSubstr("following a plan from step 4 on")));
 }
 
-TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerToBeSureAndFollowsNoPlan) {
-  LifeCycle life(allocator, options());
+/// A planner that finds sizes to follow no length.
+Plan plan_of_no_length(const Trace& trace) {
+  Plan plan = plan_step(trace);
+  plan.shape = StepShape::kDynamic;
+  return plan;
+}
+
+TEST_F(LifeCycleTest, WhereStepsFollowNoLengthItRecordsLongerToBeSureAndFollowsNoPlan) {
+  LifeCycleOptions how = options();
+  how.plan = plan_of_no_length;
+  LifeCycle life(allocator, how);
   program.build();
   for (const Bytes scale : {16, 21, 12, 24, 19, 14, 23}) run(life, 1, scale);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
@@ -188,8 +197,27 @@ TEST_F(LifeCycleTest, WhereStepsDifferItRecordsLongerToBeSureAndFollowsNoPlan) {
   EXPECT_THAT(life.why_no_plan(), HasSubstr("steps differ"));
 }
 
-TEST_F(LifeCycleTest, WithoutAPlanHardlyMoreIsHeldThanAskedFor) {
+TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes) {
   LifeCycle life(allocator, options());
+  Program large_program(allocator, 512 * kKiB);
+  large_program.build();
+  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25, 17, 28, 11}) {
+    life.begin_step();
+    large_program.step(scale);
+    life.wait_for_planner();
+  }
+  EXPECT_EQ(life.stage(), Stage::kFollowing);
+  EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
+  const RuntimeStatistics now = allocator.statistics();
+  EXPECT_EQ(now.plans, 1);
+  EXPECT_EQ(now.last_step.served.beside_plan(), 0) << "of the longest";
+  EXPECT_LT(now.peaks.reserved - now.peaks.requested, now.peaks.reserved / 32);
+}
+
+TEST_F(LifeCycleTest, WithoutAPlanHardlyMoreIsHeldThanAskedFor) {
+  LifeCycleOptions how = options();
+  how.plan = plan_of_no_length;
+  LifeCycle life(allocator, how);
   Program large_program(allocator, 512 * kKiB);
   large_program.build();
   for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25}) {
@@ -389,15 +417,15 @@ TEST_F(LifeCycleTest, APlanThatPlansNothingIsNotFollowed) {
   EXPECT_FALSE(allocator.follows_plan());
 }
 
-TEST_F(LifeCycleTest, ASavedPlanOfStepsThatDifferIsNotFollowedAndNotMadeAgain) {
+TEST_F(LifeCycleTest, ASavedPlanOfStepsThatFollowNoLengthIsNotFollowedAndNotMadeAgain) {
   Plan plan = saved_plan();
-  plan.shape = StepShape::kVarying;
+  plan.shape = StepShape::kDynamic;
   LifeCycle life(allocator, options(), plan);
   EXPECT_EQ(life.stage(), Stage::kResting);
   program.build();
   run(life, 6);
   EXPECT_FALSE(allocator.follows_plan());
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("following no plan: steps differ (varying sizes)")));
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("following no plan: steps differ, and not by one length")));
 }
 
 TEST_F(LifeCycleTest, RecordsWithoutAResidue) {

@@ -385,6 +385,22 @@ TEST(Matcher, FollowsStepsOfOtherLengths) {
   }
 }
 
+TEST(Matcher, TellsVaryingSizesApartByTheLengthOfTheStep) {
+  Draft draft;
+  draft.step();
+  for (Bytes i = 0; i < 20; ++i) draft.add_varying((i + 20) * kMiB);
+  Follower job(draft);
+  for (const double length : {0.5, 0.75, 1.3}) {
+    job.begin_step();
+    for (std::uint32_t i = 0; i < draft.plan().slots.size(); ++i) {
+      if (i == 7) continue;  // is left out
+      const auto size = static_cast<double>(draft.plan().slots[i].size);
+      const std::optional<std::uint32_t> slot = job.ask(static_cast<Bytes>(size * length));
+      EXPECT_EQ(slot, i) << "length " << length;
+    }
+  }
+}
+
 TEST(Matcher, FindsTheEndOfRowsThatAreLongerOrShorter) {
   Draft draft;
   draft.step();

@@ -218,7 +218,7 @@ TEST_F(PlanFollowerTest, KnowsAsListingAllSlotsTells) {
     for (int i = 0; i < 100; ++i) {
       const std::size_t now = any(count - 1);
       const std::size_t life = any(2 * count);
-      index->use().between(now, static_cast<Time>(now + life), found);
+      index->layout().used_between(now, static_cast<Time>(now + life), found);
       std::vector<bool> used(400, false);
       for (std::size_t next = now + 1; next < std::min(now + life, now + 1 + count); ++next) {
         const Slot& one = slots[next % count];
@@ -238,6 +238,69 @@ TEST_F(PlanFollowerTest, KnowsAsListingAllSlotsTells) {
       EXPECT_EQ(std::count(used.begin(), used.end(), true), 0);
     }
   }
+}
+
+// ---- steps that have lengths ----
+
+/// A step of slots one upon the other, each alive to the end of the step; the first is of one size.
+std::shared_ptr<const PlanIndex> stack(StepShape shape, std::size_t count, Bytes size) {
+  Plan plan;
+  plan.shape = shape;
+  for (std::size_t i = 0; i < count; ++i) {
+    plan.slots.push_back(slot(size, plan.arena, static_cast<Time>(count)));
+    plan.slots.back().varying = i > 0;
+    plan.arena += size;
+  }
+  return std::make_shared<PlanIndex>(std::move(plan));
+}
+
+TEST_F(PlanFollowerTest, RaisesTheSlotsOfALongerStepByWhatItsFirstRequestShows) {
+  PlanFollower follower(stack(StepShape::kVarying, 4, 16 * kMiB), kBase, policy);
+  follower.begin_step();
+  EXPECT_EQ(follower.advise(params(16 * kMiB)).place, (Interval{kBase, kBase + 16 * kMiB}));
+  const Advice second = follower.advise(params(20 * kMiB));
+  EXPECT_EQ(second.place, (Interval{kBase + 16 * kMiB, kBase + 36 * kMiB}));
+  const Advice third = follower.advise(params(20 * kMiB));
+  EXPECT_EQ(third.place, (Interval{kBase + 36 * kMiB, kBase + 56 * kMiB})) << "on the end of the second";
+  EXPECT_EQ(follower.range(), (Interval{kBase, kBase + 76 * kMiB}));
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(10 * kMiB)).place->lower, kBase + 16 * kMiB);
+  EXPECT_EQ(follower.advise(params(10 * kMiB)).place->lower, kBase + 36 * kMiB) << "for good";
+}
+
+TEST_F(PlanFollowerTest, RaisesNoSlotsWhereStepsAreAlikeOrTheSizeTellsTooLittle) {
+  PlanFollower alike(stack(StepShape::kFixed, 4, 16 * kMiB), kBase, policy);
+  alike.begin_step();
+  alike.advise(params(16 * kMiB));
+  EXPECT_EQ(alike.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
+  EXPECT_EQ(alike.range().length(), 64 * kMiB);
+  PlanFollower small(stack(StepShape::kVarying, 4, 64 * kKiB), kBase, policy);
+  small.begin_step();
+  small.advise(params(64 * kKiB));
+  EXPECT_EQ(small.advise(params(80 * kKiB)).why, Unplanned::kTooLarge);
+  EXPECT_EQ(small.range().length(), 256 * kKiB);
+}
+
+TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
+  // Slots 2 and 3 lie below what slot 0 still holds, and fit exactly.
+  Plan plan;
+  plan.shape = StepShape::kVarying;
+  plan.slots = {slot(8 * kMiB, 32 * kMiB, 4), slot(16 * kMiB, 0, 2), slot(16 * kMiB, 0, 4),
+                slot(16 * kMiB, 16 * kMiB, 4)};
+  for (std::size_t i = 1; i < plan.slots.size(); ++i) plan.slots[i].varying = true;
+  plan.arena = 40 * kMiB;
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  follower.begin_step();
+  follower.advise(params(8 * kMiB));
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
+  EXPECT_EQ(follower.range().length(), 40 * kMiB);
+  follower.begin_step();
+  EXPECT_EQ(follower.range().length(), 48 * kMiB);
+  follower.advise(params(8 * kMiB));
+  follower.advise(params(20 * kMiB));
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase, kBase + 20 * kMiB}));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(PlanIndex, HandsOverWhatAnotherStreamHasBytesOf) {
   const PlanIndex index(plan_of({slot(1024, 0, 0, 1), slot(512, 512, 7, 2), slot(512, 1024, 0, 3),
                                  slot(512, 1536, 7, 4), slot(512, kUnplanned, 7, 5)}));
   std::vector<bool> hands_over;
-  for (std::uint32_t i = 0; i < 5; ++i) hands_over.push_back(index.hands_over(i));
+  for (std::uint32_t i = 0; i < 5; ++i) hands_over.push_back(index.layout().hands_over(i));
   EXPECT_THAT(hands_over, ElementsAre(true, true, false, false, false));
 }
 
@@ -92,14 +92,14 @@ TEST(PlanIndex, HandsOverAsComparingAllPairsTells) {
                overlaps({other.offset, other.offset + other.size},
                         {slots[i].offset, slots[i].offset + slots[i].size});
       });
-      EXPECT_EQ(index.hands_over(i), wanted);
+      EXPECT_EQ(index.layout().hands_over(i), wanted);
     }
   }
 }
 
 TEST(PlanIndex, OfOneStreamHandsNothingOver) {
   const PlanIndex index(plan_of({slot(512, 0, 3, 1), slot(512, 0, 3, 2)}));
-  EXPECT_FALSE(index.hands_over(0) || index.hands_over(1));
+  EXPECT_FALSE(index.layout().hands_over(0) || index.layout().hands_over(1));
 }
 
 TEST(PlanIndex, CountsTheMostThatLiveAtOnce) {

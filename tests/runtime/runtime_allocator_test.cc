@@ -587,8 +587,8 @@ TEST(RuntimeAllocator, NeverHandsMemoryToAStreamBeforeItsLastUsersAreDone) {
 TEST(RuntimeAllocator, ServesMoreStreamsThanHaveNumbersFromTheFallback) {
   ClockedDevice device;
   CachingUpstream upstream{AllocatorSettings(), device};
-  Watched watched(device, upstream, plan_of({48 * kMiB}, kMiB));
-  watched.free(watched.allocate(48 * kMiB));  // puts memory there, and behind it
+  Watched watched(device, upstream, plan_of({44 * kMiB}, 4 * kMiB));
+  watched.free(watched.allocate(44 * kMiB));  // puts memory there, and behind it
   for (Stream stream = 1; stream <= 64; ++stream) watched.free(watched.allocate(512, stream));
   EXPECT_FALSE(watched.hits(512, 1000));
   void* const block = watched.allocate(512, 1);

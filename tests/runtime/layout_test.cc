@@ -1,4 +1,4 @@
-#include "runtime/planned_use.h"
+#include "runtime/layout.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,18 +46,18 @@ Taken by_looking_at_each(const Plan& plan, std::size_t slot, Time death) {
   return taken;
 }
 
-TEST(PlannedUse, IsWhereTheSlotsInBetweenLie) {
+TEST(Layout, UsesThePlacesOfTheSlotsInBetween) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     const auto prologue = static_cast<std::size_t>(pick(random, 0, 70));
     const auto step = static_cast<std::size_t>(pick(random, 1, 200));
     const Plan plan = some_plan(random, prologue, step);
-    const PlannedUse use(plan);
+    const Layout layout(plan);
     for (int request = 0; request < 40; ++request) {
       const auto slot = static_cast<std::size_t>(pick(random, 0, static_cast<Time>(prologue + step) - 1));
       const Time death = static_cast<Time>(slot) + pick(random, 0, 2 * static_cast<Time>(step));
       std::vector<Interval> ranges = {{3, 4}};
-      use.between(slot, death, ranges);
+      layout.used_between(slot, death, ranges);
       Taken taken(kArena);
       for (const Interval& range : ranges) take(taken, range);
       EXPECT_EQ(taken, by_looking_at_each(plan, slot, death)) << "slot " << slot << " until " << death;
@@ -66,11 +66,11 @@ TEST(PlannedUse, IsWhereTheSlotsInBetweenLie) {
   }
 }
 
-TEST(PlannedUse, OfWhatLivesForeverIsTheWholeStep) {
+TEST(Layout, UsesTheWholeStepWhileSomethingLivesForEver) {
   std::mt19937 random(2);
   const Plan plan = some_plan(random, 5, 100);
   std::vector<Interval> ranges;
-  PlannedUse(plan).between(104, kForever, ranges);
+  Layout(plan).used_between(104, kForever, ranges);
   Taken taken(kArena);
   for (const Interval& range : ranges) take(taken, range);
   EXPECT_EQ(taken, by_looking_at_each(plan, 104, 205));

@@ -1,0 +1,178 @@
+#include "plan/restack.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <map>
+
+namespace stweaver {
+namespace {
+
+/// The highest end of what was put down so far at each time of the step, as a tree of maxima over time.
+class Skyline {
+ public:
+  Skyline(Time length, Bytes floor)
+      : leaves_(std::bit_ceil(static_cast<std::size_t>(std::max<Time>(length, 1)))),
+        whole_(2 * leaves_, floor),
+        any_(2 * leaves_, floor) {}
+
+  [[nodiscard]] Bytes highest(const Interval& times) const {
+    Bytes highest = 0;
+    each_node(times, [&](std::size_t node) {
+      highest = std::max(highest, any_[node]);
+      for (; node > 0; node /= 2) highest = std::max(highest, whole_[node]);
+    });
+    return highest;
+  }
+
+  void raise(const Interval& times, Bytes height) {
+    each_node(times, [&](std::size_t node) {
+      whole_[node] = std::max(whole_[node], height);
+      for (; node > 0; node /= 2) any_[node] = std::max(any_[node], height);
+    });
+  }
+
+ private:
+  /// The fewest nodes that cover these times.
+  template <typename Visit>
+  void each_node(const Interval& times, Visit visit) const {
+    std::size_t begin = leaves_ + static_cast<std::size_t>(times.lower);
+    std::size_t end = leaves_ + static_cast<std::size_t>(times.upper);
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) visit(begin++);
+      if (end % 2 == 1) visit(--end);
+    }
+  }
+
+  std::size_t leaves_;        ///< a power of two
+  std::vector<Bytes> whole_;  ///< of all times below a node
+  std::vector<Bytes> any_;    ///< of the highest time below a node
+};
+
+/// What stays where it is: it lives now, so no two share a byte.
+class Standing {
+ public:
+  void add(const Interval& place, Time death) { all_.push_back({place, death}); }
+  void sort() {
+    std::ranges::sort(all_, {}, [](const Block& block) { return block.place.lower; });
+  }
+
+  /// The lowest offset from `offset` on at which `size` bytes are in nobody's way from `birth` on.
+  [[nodiscard]] Bytes first_free(Bytes offset, Bytes size, Time birth) const {
+    auto at =
+        std::ranges::upper_bound(all_, offset, {}, [](const Block& block) { return block.place.upper; });
+    for (; at != all_.end() && at->place.lower < offset + size; ++at) {
+      if (at->death > birth) offset = std::max(offset, at->place.upper);
+    }
+    return offset;
+  }
+
+ private:
+  struct Block {
+    Interval place;
+    Time death = 0;
+  };
+  std::vector<Block> all_;
+};
+
+class Restacker {
+ public:
+  /// For slots from `first` on.
+  Restacker(const Plan& plan, std::size_t first)
+      : plan_(plan), first_(first), length_(static_cast<Time>(plan.slots.size() - plan.prologue)) {}
+
+  void stand(const Interval& place, Time death) { standing_.add(place, death); }
+
+  std::vector<Bytes> operator()(const std::vector<Bytes>& sizes) {
+    standing_.sort();
+    std::vector<Bytes> offsets;
+    offsets.reserve(plan_.slots.size());
+    for (const Slot& slot : plan_.slots) offsets.push_back(slot.offset);
+    for (const std::size_t i : by_offset()) {
+      offsets[i] = standing_.first_free(highest_below(i), sizes[i], static_cast<Time>(i));
+      raise(i, offsets[i] + sizes[i]);
+    }
+    return offsets;
+  }
+
+ private:
+  /// Above what lives for ever.
+  [[nodiscard]] Bytes floor() const {
+    Bytes floor = 0;
+    for (std::size_t i = 0; i < plan_.prologue; ++i) {
+      const Slot& slot = plan_.slots[i];
+      if (slot.death == kForever && slot.offset != kUnplanned)
+        floor = std::max(floor, slot.offset + slot.size);
+    }
+    return floor;
+  }
+
+  /// Those that have a place, the lowest first.
+  [[nodiscard]] std::vector<std::size_t> by_offset() const {
+    std::vector<std::size_t> order;
+    for (std::size_t i = first_; i < plan_.slots.size(); ++i) {
+      if (plan_.slots[i].offset != kUnplanned) order.push_back(i);
+    }
+    std::ranges::stable_sort(order, {}, [this](std::size_t i) { return plan_.slots[i].offset; });
+    return order;
+  }
+
+  [[nodiscard]] Bytes highest_below(std::size_t i) {
+    const Stream own = plan_.slots[i].stream;
+    skylines_.try_emplace(own, length_, floor());
+    Bytes highest = 0;
+    for (const auto& [stream, skyline] : skylines_) {
+      each_span(i, stream == own ? 0 : plan_.stream_gap,
+                [&](const Interval& times) { highest = std::max(highest, skyline.highest(times)); });
+    }
+    return highest;
+  }
+
+  void raise(std::size_t i, Bytes height) {
+    Skyline& skyline = skylines_.at(plan_.slots[i].stream);
+    each_span(i, 0, [&](const Interval& times) { skyline.raise(times, height); });
+  }
+
+  /// Calls visit(times) for the parts of the step in which a slot lives, widened by `gap` on both sides: the
+  /// step is a circle.
+  template <typename Visit>
+  void each_span(std::size_t slot, Time gap, Visit visit) const {
+    const auto prologue = static_cast<Time>(plan_.prologue);
+    const Time born = static_cast<Time>(slot) - prologue - gap;
+    const Time death = plan_.slots[slot].death;
+    const Time died = death == kForever ? born + length_ : std::max(death - prologue + gap, born + 1);
+    if (died - born >= length_) return visit({0, length_});
+    const Time begin = (born + length_) % length_;
+    const Time end = begin + died - born;
+    visit({begin, std::min(end, length_)});
+    if (end > length_) visit({0, end - length_});
+  }
+
+  const Plan& plan_;
+  std::size_t first_;
+  Time length_;  ///< of the step, in slots
+  std::map<Stream, Skyline> skylines_;
+  Standing standing_;
+};
+
+}  // namespace
+
+std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes) {
+  return Restacker(plan, plan.prologue)(sizes);
+}
+
+std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes,
+                             const std::vector<Interval>& places, std::uint32_t next) {
+  Restacker restacker(plan, next);
+  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
+  for (std::uint32_t i = 0; i < plan.slots.size(); ++i) {
+    const Time death = plan.slots[i].death;
+    const Time died = i < next || death == kForever ? death : death - step;  // the step before left it
+    if (died > next && !places[i].empty()) restacker.stand(places[i], died);
+  }
+  std::vector<Bytes> offsets = restacker(sizes);
+  for (std::uint32_t i = 0; i < next; ++i) offsets[i] = places[i].empty() ? kUnplanned : places[i].lower;
+  return offsets;
+}
+
+}  // namespace stweaver

@@ -1,0 +1,14 @@
+// Micro-batches of one step, each with a length of its own.
+#pragma once
+
+#include "profile/pattern.h"
+
+namespace stweaver {
+
+/// Where sizes follow one length, gives micro-batches that make the same requests the same sizes, the largest
+/// of any: the next step may draw its longest batch for another of them. Micro-batches are told apart by what
+/// varies in size, hardly any of which lives between two of them; they are alike if they have as many such
+/// requests and all sizes are in one proportion.
+void level_micro_batches(Pattern& pattern, const Trace& trace);
+
+}  // namespace stweaver
