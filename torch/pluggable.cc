@@ -186,8 +186,8 @@ void stweaver_end_pool(int device, std::pair<unsigned long long, unsigned long l
   stweaver::the_floor().session.release_deferred();
 }
 
-/// PyTorch calls it for each graph that was captured into the pool and is gone. Blocks go back one by one, when PyTorch
-/// frees them; then the pool's memory may go back to the device.
+/// PyTorch calls it for each graph that was captured into the pool and is gone. Blocks go back one by one,
+/// when PyTorch frees them; then the pool's memory may go back to the device.
 void stweaver_release_pool(int device, std::pair<unsigned long long, unsigned long long> id) {
   stweaver::Floor& floor = stweaver::the_floor();
   const stweaver::Pool pool = floor.pools.release(device, id);

@@ -11,8 +11,8 @@
 
 namespace stweaver {
 
-/// More items than this are refused (kUndecided): what the search keeps grows with their square. So are capacities
-/// above kMostMemory.
+/// More items than this are refused (kUndecided): what the search keeps grows with their square. So are
+/// capacities above kMostMemory.
 inline constexpr std::size_t kExactItems = 4000;
 
 enum class Verdict : std::uint8_t {
