@@ -21,7 +21,7 @@ constexpr Strings kStructureStrings{16, 8};
 /// Sizes that stay when sequence lengths vary are an optimizer's, which may be a handful of requests.
 constexpr Strings kSizeStrings{4, 2};
 
-constexpr double kInterrupted = 1.0 / 3;  // this share of them may be longer: an evaluation lies in between
+constexpr double kInterrupted = 1.0 / 3;  // share of distances that may be longer: an evaluation lies there
 constexpr double kCoverage = 0.5;         // steps make up at least this share of the trace
 constexpr double kSamePeriod = 0.1;       // how far two measurements of the period may lie apart
 constexpr double kIdentical = 0.98;       // two steps alone must be this much alike to be believed
