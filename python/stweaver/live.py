@@ -261,19 +261,20 @@ class Terminal(Screen):
         """Show this in place of what was there."""
         columns, rows = os.get_terminal_size(self._stream.fileno())
         self._remember(status)
-        lines = self._lines(status, columns, rows)
         if rows < 3:
             return
+        lines = self._lines(status, columns, rows)
+        room = ""
         if len(lines) != self._height:
             self.close()
             # A cursor in the lowest rows goes up with all the rest.
-            self._write("\n" * len(lines) + f"\033[{len(lines)}A")
+            room = "\n" * len(lines) + f"\033[{len(lines)}A"
             self._height = len(lines)
         top = rows - len(lines)
         drawn = "".join(
             f"{self._row(top + number)}{line[: columns - 1]}" for number, line in enumerate(lines, start=1)
         )
-        self._write(f"{self._SAVE}\033[1;{top}r{drawn}{self._RESTORE}")
+        self._write(f"{room}{self._SAVE}\033[1;{top}r{drawn}{self._RESTORE}")
 
     def close(self) -> None:
         """Give the rows back."""

@@ -94,6 +94,18 @@ def test_where_there_is_no_terminal_a_line_comes_now_and_then() -> None:
     assert stream.getvalue() == "".join(lines)
 
 
+def test_of_a_terminal_that_gets_small_it_keeps_one_row() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        screen = live.Terminal(stream)
+        for rows, cleared, scrolled in ((24, 4, "\033[1;20r"), (15, 4 + 1, "\033[1;14r")):
+            subprocess.run(["stty", "rows", str(rows), "cols", "60"], stdin=stream, check=True)
+            screen.show(STEP)
+            text = os.read(ours, 1 << 16).decode()
+            assert (text.count("\033[2K"), scrolled in text) == (cleared, True)
+    os.close(ours)
+
+
 def test_everything_that_is_told_before_the_job_ends_is_shown(tmp_path: Path) -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(str(tmp_path / "live"))
@@ -211,10 +223,11 @@ def test_a_terminal_keeps_its_lowest_rows_for_it_and_gets_them_back(
         assert all(len(words) < 60 for words in shown.groups())
     if ours == 4:
         assert re.fullmatch(r"  reserved  [▁▂▃▄▅▆▇█]{2,} at most \d+\.\d\d GiB", frames[-1][4])
-    rest = frame.sub("", drawn.text)
     opening = "\n" * ours + f"\033[{ours}A"
     closing = "".join(f"\033[{row};1H\033[2K" for row in row_numbers)
-    assert rest.startswith(opening)
+    before = drawn.text[: frames[0].start()]
+    assert before.endswith(opening), "a cursor in these rows goes up"
+    rest = before.removesuffix(opening) + frame.sub("", drawn.text[frames[0].start() :])
     assert rest.endswith(f"\0337\033[r{closing}\0338"), repr(rest)
-    printed = rest.removeprefix(opening).split("\0337")[0]
+    printed = rest.split("\0337")[0]
     assert printed.splitlines() == [*PRINTED, "['MainThread', 'stweaver-live']"]
