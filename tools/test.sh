@@ -50,7 +50,8 @@ tsan_tests_of() {
   "build/tsan/tests/${layer}_test" --gtest_brief=1 "--gtest_filter=$filter" \
     "--gtest_output=xml:$results/tsan_tests.$1.xml"
 }
-python_tests() { pytest tests/python --junitxml "$results/python_tests.xml"; }
+# Processes that have nothing left to do take tests from the others.
+python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$results/python_tests.xml"; }
 # The oldest and the newest PyTorch whose adapters are built, as builds for CUDA; side by side, each on one core.
 readonly cuda_torch=(2.8.0 2.15.0)
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }

@@ -2,6 +2,8 @@
 // can be built. No header of PyTorch is needed. The fallback is our own allocator that works as PyTorch's
 // does: the native one is not in the way of a pluggable allocator, and cannot be asked.
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -28,12 +30,12 @@ Stream number_of(CudaStream stream) {
   return reinterpret_cast<Stream>(stream);
 }
 
-/// CUDA graphs and MemPools that are filling.
+/// The memory pools of CUDA graphs: who fills one, and how many need it still.
 class Pools {
  public:
   void begin(int device, PoolId id, StreamFilter filter) {
     const std::scoped_lock lock(mutex_);
-    filling_.push_back({device, id, std::move(filter)});
+    filling_.push_back({device, id, join(device, id), std::move(filter)});
     ++count_;
   }
   void end(int device, PoolId id) {
@@ -41,12 +43,21 @@ class Pools {
     count_ -= static_cast<int>(
         std::erase_if(filling_, [&](const Filling& pool) { return pool.device == device && pool.id == id; }));
   }
+  /// One graph less that was captured into the pool. The pool if it was the last one; 0 else.
+  Pool release(int device, PoolId id) {
+    const std::scoped_lock lock(mutex_);
+    const auto pool = find(device, id);
+    if (pool == in_use_.end() || --pool->graphs > 0) return 0;
+    const Pool number = pool->number;
+    in_use_.erase(pool);
+    return number;
+  }
   /// The pool that a request belongs to; 0 for none.
   Pool of(int device, CudaStream stream) {
     if (count_ == 0) return 0;
     const std::scoped_lock lock(mutex_);
     for (const Filling& pool : filling_)
-      if (pool.device == device && pool.filter(stream)) return number_of(pool.id);
+      if (pool.device == device && pool.filter(stream)) return pool.number;
     return 0;
   }
   [[nodiscard]] bool any() const { return count_ > 0; }
@@ -55,26 +66,40 @@ class Pools {
   struct Filling {
     int device = 0;
     PoolId id;
+    Pool number = 0;
     StreamFilter filter;
   };
+  struct InUse {
+    int device = 0;
+    PoolId id;
+    Pool number = 0;
+    int graphs = 0;
+  };
 
-  Pool number_of(PoolId id) {
-    for (std::size_t i = 0; i < known_.size(); ++i)
-      if (known_[i] == id) return static_cast<Pool>(i + 1);
-    known_.push_back(id);
-    return static_cast<Pool>(known_.size());
+  std::vector<InUse>::iterator find(int device, PoolId id) {
+    return std::find_if(in_use_.begin(), in_use_.end(),
+                        [&](const InUse& pool) { return pool.device == device && pool.id == id; });
+  }
+  /// A pool that was released and is filled again is another one.
+  Pool join(int device, PoolId id) {
+    auto pool = find(device, id);
+    if (pool == in_use_.end()) pool = in_use_.insert(pool, {device, id, ++last_, 0});
+    ++pool->graphs;
+    return pool->number;
   }
 
   std::mutex mutex_;
   std::vector<Filling> filling_;
-  std::vector<PoolId> known_;
+  std::vector<InUse> in_use_;
+  Pool last_ = 0;
   std::atomic<int> count_{0};
 };
 
 /// Everything, for the life of the process: blocks are freed after everything else has ended.
 struct Floor {
   Pools pools;
-  std::vector<Device*> devices = std::vector<Device*>(Session::kMostDevices);
+  std::array<Device*, Session::kMostDevices> devices{};
+  std::array<std::atomic<CachingUpstream*>, Session::kMostDevices> upstreams{};
   Session session{{.device = [this](int device) { return open(device); },
                    .upstream = [this](int device) { return fallback(device); },
                    .captures = [this] { return pools.any(); },
@@ -87,7 +112,10 @@ struct Floor {
     return opened;
   }
   std::unique_ptr<Upstream> fallback(int device) {
-    return std::make_unique<CachingUpstream>(AllocatorSettings(), *devices[static_cast<std::size_t>(device)]);
+    const auto index = static_cast<std::size_t>(device);
+    auto made = std::make_unique<CachingUpstream>(AllocatorSettings(), *devices[index]);
+    upstreams[index] = made.get();
+    return made;
   }
 };
 
@@ -158,8 +186,15 @@ void stweaver_end_pool(int device, std::pair<unsigned long long, unsigned long l
   stweaver::the_floor().session.release_deferred();
 }
 
-/// Blocks of a pool go back one by one, when PyTorch frees them.
-void stweaver_release_pool(int /*device*/, std::pair<unsigned long long, unsigned long long> /*id*/) {}
+/// PyTorch calls it for each graph that was captured into the pool and is gone. Blocks go back one by one,
+/// when PyTorch frees them; then the pool's memory may go back to the device.
+void stweaver_release_pool(int device, std::pair<unsigned long long, unsigned long long> id) {
+  stweaver::Floor& floor = stweaver::the_floor();
+  const stweaver::Pool pool = floor.pools.release(device, id);
+  if (pool == 0) return;
+  if (stweaver::CachingUpstream* const upstream = floor.upstreams[static_cast<std::size_t>(device)])
+    upstream->release_pool(pool);
+}
 
 }  // extern "C"
 

@@ -52,7 +52,7 @@ def _tell_how_it_goes(files: Files) -> None:
     if variables.LIVE.value and files.whose is not None:
         target = live.Target.parse(variables.LIVE.value)
         if (files.rank or 0) == target.rank:
-            teller = live.Teller(target.path, lambda: live.line(session.stats(), files.rank))
+            teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
             atexit.register(teller.stop)
 
 

@@ -1,10 +1,11 @@
 """`stweaver run --live`: a rank tells how it is, and a process beside the job shows it on standard error.
 
 The job is the process that it would be without: the one that shows is neither its parent nor its child. They
-speak by datagrams, a line of text in each, so that nobody ever waits for the other.
+speak by datagrams, a status in each, so that nobody ever waits for the other.
 """
 
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -14,7 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
@@ -24,6 +26,8 @@ from stweaver.statistics import GIB, Stats
 PERIOD = 1.0  # seconds between two looks
 LINE_PERIOD = 60.0  # seconds between two lines where standard error is no terminal
 _MOST_BYTES = 1000
+_LEAST_ROWS = 16  # of a terminal that has room for the dashboard
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 class Target(NamedTuple):
@@ -45,21 +49,80 @@ class Target(NamedTuple):
         return f"{self.rank}:{self.path}"
 
 
-def line(stats: Stats, rank: int | None = None) -> str:
-    """Say how it goes, of the device that holds most; empty where none holds anything."""
-    if not stats.devices:
-        return ""
-    device = max(stats.devices, key=lambda device: device.reserved)
-    step = device.last_step if device.steps > 0 else device.step
-    peaks = step.peaks
-    who = (f"rank {rank}, " if rank is not None else "") + (
-        f"device {device.device}, " if len(stats.devices) > 1 else ""
-    )
-    return (
-        f"{who}step {device.steps} | {peaks.requested / GIB:.2f} GiB asked for, "
-        f"{peaks.reserved / GIB:.2f} GiB reserved ({100 * peaks.efficiency:.1f} %) | {device.stage} | "
-        f"{step.nanoseconds / 1e6:.1f} ms per step in STWeaver"
-    )
+class Status(NamedTuple):
+    """How it goes, of one device. Sizes are peaks of the last step, in bytes."""
+
+    rank: int | None  # None for a job of one process
+    device: int | None  # None where there is only one
+    steps: int
+    stage: str
+    requested: int
+    reserved: int
+    pytorch_reserved: int | None  # what PyTorch alone would have reserved, where that is known
+    planned_share: float  # of the requests of the last step
+    driver_calls: int
+    nanoseconds: int  # of the last step, in STWeaver
+
+    @classmethod
+    def of(cls, stats: Stats, rank: int | None = None) -> "Status | None":
+        """Take that of the device that holds most; None where none holds anything."""
+        if not stats.devices:
+            return None
+        device = max(stats.devices, key=lambda device: device.reserved)
+        step = device.last_step if device.steps > 0 else device.step
+        return cls(
+            rank=rank,
+            device=device.device if len(stats.devices) > 1 else None,
+            steps=device.steps,
+            stage=device.stage,
+            requested=step.peaks.requested,
+            reserved=step.peaks.reserved,
+            pytorch_reserved=device.simulated.reserved if device.simulated else None,
+            planned_share=step.served.share,
+            driver_calls=step.driver_calls,
+            nanoseconds=step.nanoseconds,
+        )
+
+    @classmethod
+    def parse(cls, message: bytes) -> "Status":
+        """Read what message() wrote."""
+        return cls(*json.loads(message))
+
+    def message(self) -> bytes:
+        """Write it for the process that shows it."""
+        return json.dumps(self).encode()
+
+    def line(self) -> str:
+        """Say it in one line."""
+        overhead = f"{self.nanoseconds / 1e6:.1f} ms per step in STWeaver"
+        return f"{self._where()} | {self._memory()} | {self.stage} | {overhead}"
+
+    def dashboard(self, reserved: Sequence[int]) -> list[str]:
+        """Say it in four lines, the last of which draws what was reserved in the steps until now."""
+        alone = self.pytorch_reserved
+        pytorch = "" if alone is None else f"; PyTorch alone {alone / GIB:.2f} GiB (simulated)"
+        return [
+            f"{self._where()} | {self.stage} | {100 * self.planned_share:.1f} % of requests planned",
+            f"  memory    {self._memory()}{pytorch}",
+            f"  last step {self.nanoseconds / 1e6:.1f} ms in STWeaver, {self.driver_calls} driver calls",
+            f"  reserved  {sparkline(reserved)} at most {max(reserved) / GIB:.2f} GiB",
+        ]
+
+    def _where(self) -> str:
+        rank = "" if self.rank is None else f"rank {self.rank}, "
+        device = "" if self.device is None else f"device {self.device}, "
+        return f"{rank}{device}step {self.steps}"
+
+    def _memory(self) -> str:
+        requested, reserved = self.requested / GIB, self.reserved / GIB
+        share = 100 * requested / reserved if reserved > 0 else 100.0
+        return f"{requested:.2f} GiB asked for, {reserved:.2f} GiB reserved ({share:.1f} %)"
+
+
+def sparkline(numbers: Sequence[int]) -> str:
+    """Draw each number as a bar, from 0 to the largest."""
+    most = max([*numbers, 1])
+    return "".join(_BARS[number * (len(_BARS) - 1) // most] for number in numbers)
 
 
 # ---- in the job ----
@@ -68,7 +131,7 @@ def line(stats: Stats, rank: int | None = None) -> str:
 class Teller:
     """A thread that tells how it goes, until stop() or until nobody listens any more."""
 
-    def __init__(self, path: Path, tell: Callable[[], str], period: float = PERIOD) -> None:
+    def __init__(self, path: Path, tell: Callable[[], Status | None], period: float = PERIOD) -> None:
         """Begin."""
         self._path, self._tell, self._period = path, tell, period
         self._stopped = threading.Event()
@@ -76,7 +139,7 @@ class Teller:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, with one last line."""
+        """End, after telling once more."""
         self._stopped.set()
         self._thread.join()
 
@@ -87,8 +150,8 @@ class Teller:
             while not is_last:
                 is_last = self._stopped.wait(self._period)
                 try:
-                    if words := self._tell():
-                        to_listener.sendto(words.encode()[:_MOST_BYTES], os.fspath(self._path))
+                    if status := self._tell():
+                        to_listener.sendto(status.message(), os.fspath(self._path))
                 except BlockingIOError:  # it has not read the last ones yet
                     continue
                 except (OSError, Error):
@@ -151,7 +214,7 @@ def show(listener: socket.socket, job: int, screen: "Screen") -> None:
     while True:
         ready = {file for file, _ in poll.poll()}
         if listener.fileno() in ready:
-            screen.show(listener.recv(_MOST_BYTES).decode(errors="replace"))
+            screen.show(Status.parse(listener.recv(_MOST_BYTES)))
         elif job in ready:
             return screen.close()
 
@@ -164,12 +227,12 @@ class Screen:
         self._stream, self._period = stream, period
         self._next = 0.0
 
-    def show(self, text: str) -> None:
+    def show(self, status: Status) -> None:
         """Show this, unless something was shown a short while ago."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._period
-            self._write(f"stweaver: {text}\n")
+            self._write(f"stweaver: {status.line()}\n")
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -180,29 +243,63 @@ class Screen:
 
 
 class Terminal(Screen):
-    """The lowest row of a terminal, which the others then scroll above."""
+    """The lowest rows of a terminal, which the others scroll above: a dashboard, or one line if it is small.
+
+    The job writes to the same terminal and knows nothing of this, so the cursor is always left where it was.
+    """
 
     _SAVE, _RESTORE, _CLEAR_ROW, _WHOLE_SCREEN = "\0337", "\0338", "\033[2K", "\033[r"
-    _is_open = False
 
-    def show(self, text: str) -> None:
+    def __init__(self, stream: TextIO) -> None:
+        """Show nothing yet."""
+        super().__init__(stream)
+        self._height = 0  # rows that are ours
+        self._steps = 0
+        self._reserved: deque[int] = deque(maxlen=1000)  # of the steps that were seen
+
+    def show(self, status: Status) -> None:
         """Show this in place of what was there."""
         columns, rows = os.get_terminal_size(self._stream.fileno())
+        self._remember(status)
         if rows < 3:
             return
-        # A cursor in the lowest row goes up with all the rest.
-        room = "" if self._is_open else "\n\033[1A"
-        self._is_open = True
-        scrolled, row = f"\033[1;{rows - 1}r", f"\033[{rows};1H"
-        words = f"stweaver: {text}"[: columns - 1]
-        self._write(f"{room}{self._SAVE}{scrolled}{row}{self._CLEAR_ROW}{words}{self._RESTORE}")
+        lines = self._lines(status, columns, rows)
+        room = ""
+        if len(lines) != self._height:
+            self.close()
+            # A cursor in the lowest rows goes up with all the rest.
+            room = "\n" * len(lines) + f"\033[{len(lines)}A"
+            self._height = len(lines)
+        top = rows - len(lines)
+        drawn = "".join(
+            f"{self._row(top + number)}{line[: columns - 1]}" for number, line in enumerate(lines, start=1)
+        )
+        self._write(f"{room}{self._SAVE}\033[1;{top}r{drawn}{self._RESTORE}")
 
     def close(self) -> None:
-        """Give the row back."""
-        if self._is_open:
+        """Give the rows back."""
+        if self._height > 0:
             _, rows = os.get_terminal_size(self._stream.fileno())
-            row = f"\033[{rows};1H"
-            self._write(f"{self._SAVE}{self._WHOLE_SCREEN}{row}{self._CLEAR_ROW}{self._RESTORE}")
+            cleared = "".join(self._row(rows - number) for number in reversed(range(self._height)))
+            self._write(f"{self._SAVE}{self._WHOLE_SCREEN}{cleared}{self._RESTORE}")
+            self._height = 0
+
+    def _remember(self, status: Status) -> None:
+        """Keep one number for each step; the step that runs when the first arrives is the first."""
+        if status.steps != self._steps or not self._reserved:
+            self._reserved.append(status.reserved)
+        self._steps = status.steps
+
+    def _lines(self, status: Status, columns: int, rows: int) -> list[str]:
+        if rows < _LEAST_ROWS or not (self._stream.encoding or "").lower().startswith("utf"):
+            return [f"stweaver: {status.line()}"]
+        room = max(1, columns - 40)  # beside the words of the same line
+        lines = status.dashboard(list(self._reserved)[-room:])
+        return [f"stweaver: {lines[0]}", *lines[1:]]
+
+    def _row(self, number: int) -> str:
+        """Go to the begin of a row, counted from 1, and clear it."""
+        return f"\033[{number};1H{self._CLEAR_ROW}"
 
 
 def make_screen(stream: TextIO) -> Screen:

@@ -12,6 +12,9 @@ inline constexpr Bytes kKiB = 1024;
 inline constexpr Bytes kMiB = 1024 * kKiB;
 inline constexpr Bytes kGiB = 1024 * kMiB;
 
+/// No memory is so large, and sums of a few sizes that are no larger cannot overflow.
+inline constexpr Bytes kMostMemory = Bytes{1} << 60U;
+
 /// What every offset of a plan is a multiple of unless the caller says otherwise: PyTorch's kMinBlockSize
 /// (c10/core/AllocatorConfig.h), so a planned block is aligned like one of PyTorch's own.
 inline constexpr Bytes kAlignment = 512;

@@ -217,7 +217,7 @@ class Windows {
 
 std::optional<Placement> core_first(const Instance& instance, const CoreOptions& options,
                                     const Budget& budget) {
-  if (options.capacity > kExactCapacity) return std::nullopt;
+  if (options.capacity > kMostMemory) return std::nullopt;
   const Core core(instance, options.slack);
   const std::optional<std::vector<Bytes>> offsets = Windows(instance, core, options, budget).run();
   if (!offsets) return std::nullopt;

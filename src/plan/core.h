@@ -25,7 +25,7 @@ struct CoreOptions {
 ///
 /// Last, what is not of the core is swept in around it; that may reach above the capacity.
 ///
-/// Nothing when the steps or the budget ran out, or above kExactCapacity. Wants a plain instance.
+/// Nothing when the steps or the budget ran out, or above kMostMemory. Wants a plain instance.
 std::optional<Placement> core_first(const Instance& instance, const CoreOptions& options,
                                     const Budget& budget);
 

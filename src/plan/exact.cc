@@ -117,7 +117,7 @@ struct ExactSearch::State {
 };
 
 ExactSearch::ExactSearch(const Puzzle& puzzle, Bytes capacity, const ExactOptions& options) {
-  if (puzzle.items.size() <= kExactItems && capacity <= kExactCapacity)
+  if (puzzle.items.size() <= kExactItems && capacity <= kMostMemory)
     state_ = std::make_unique<State>(puzzle, capacity, options);
 }
 

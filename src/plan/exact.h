@@ -11,10 +11,9 @@
 
 namespace stweaver {
 
-/// More items than this are refused (kUndecided): what the search keeps grows with their square.
+/// More items than this are refused (kUndecided): what the search keeps grows with their square. So are
+/// capacities above kMostMemory.
 inline constexpr std::size_t kExactItems = 4000;
-/// So are larger capacities: sums of heights shall not overflow.
-inline constexpr Bytes kExactCapacity = Bytes{1} << 60U;
 
 enum class Verdict : std::uint8_t {
   kFound,

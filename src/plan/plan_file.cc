@@ -19,8 +19,6 @@ constexpr std::string_view kMagic = "stweaver-plan";
 constexpr int kVersion = 2;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
-/// No memory is so large, and sums of less cannot overflow.
-constexpr Bytes kMostMemory = Bytes{1} << 60U;
 
 std::uint32_t crc_of(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text)));

@@ -333,7 +333,7 @@ std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_boun
   if (!plain) return members;
   join(kCoreRound, around("ring mirrored", Part::kRings, true));
   join(kCoreRound, around("row mirrored", Part::kRows, true));
-  if (instance.items.size() <= kCoreItems && lower_bound <= kExactCapacity) {
+  if (instance.items.size() <= kCoreItems && lower_bound <= kMostMemory) {
     join(kCoreRound, one_shot("core", Part::kCore, [&instance, lower_bound](const Budget& budget) {
            return core(instance, lower_bound, budget);
          }));

@@ -23,8 +23,6 @@ constexpr Bytes kLooks = 16'384;
 constexpr std::size_t kCuts = 8;
 /// A line that goes round oftener is no pipeline.
 constexpr Bytes kRounds = 1000;
-/// Longer lines could overflow.
-constexpr Bytes kLongest = Bytes{1} << 60U;
 
 /// The largest load in any stretch of time.
 class Peaks {
@@ -82,7 +80,7 @@ class Line {
       : instance_(instance), turns_(turns_of(instance, classes)), capacity_(capacity) {
     for (const ItemId id : turns_.items) capacity_ = std::min(capacity_, capacity - instance.items[id].above);
     for (const ItemId id : turns_.items) {
-      if (begins_.back() > kLongest - instance.items[id].size) return;
+      if (begins_.back() > kMostMemory - instance.items[id].size) return;
       begins_.push_back(begins_.back() + instance.items[id].size);
     }
   }

@@ -57,6 +57,11 @@ void CachingUpstream::empty_cache() {
   allocator_.empty_cache();
 }
 
+void CachingUpstream::release_pool(Pool pool) {
+  const std::lock_guard lock(mutex_);
+  allocator_.release_pool(pool);
+}
+
 Bytes CachingUpstream::reserved() const {
   return statistics().reserved;
 }

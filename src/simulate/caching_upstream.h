@@ -33,6 +33,8 @@ class CachingUpstream final : public Upstream {
   void free(void* memory) override;
   void record_stream(void* memory, Stream stream) override;
   void empty_cache() override;
+  /// Nobody needs this pool any more: what is free in it goes back with the rest.
+  void release_pool(Pool pool);
   [[nodiscard]] Bytes reserved() const override;
   [[nodiscard]] Bytes allocated() const override;
   [[nodiscard]] AllocatorStatistics statistics() const;

@@ -65,7 +65,7 @@ TEST(Core, GivesUpWhereNothingFits) {
 
 TEST(Core, RefusesCapacitiesWhoseSumsCouldOverflow) {
   Instance instance;
-  for (Time i = 0; i < 3; ++i) instance.items.push_back({.size = kExactCapacity / 2 + 1, .life = {i, i + 2}});
+  for (Time i = 0; i < 3; ++i) instance.items.push_back({.size = kMostMemory / 2 + 1, .life = {i, i + 2}});
   EXPECT_FALSE(core_first(instance, at_the_bound(instance, 1), Budget()));
 }
 

@@ -201,8 +201,8 @@ TEST(Exact, RefusesMoreItemsThanItIsMadeFor) {
 
 TEST(Exact, RefusesHeightsThatCouldOverflow) {
   const Puzzle puzzle = {.items = {{.size = 1, .life = {0, 1}}}, .obstacles = {}, .persistent = {}};
-  EXPECT_EQ(exact_search(puzzle, kExactCapacity, {}).verdict, Verdict::kFound);
-  EXPECT_EQ(exact_search(puzzle, kExactCapacity + 1, {}).verdict, Verdict::kUndecided);
+  EXPECT_EQ(exact_search(puzzle, kMostMemory, {}).verdict, Verdict::kFound);
+  EXPECT_EQ(exact_search(puzzle, kMostMemory + 1, {}).verdict, Verdict::kUndecided);
 }
 
 TEST(Exact, PlacesNothing) {

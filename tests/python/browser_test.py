@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from browser import chromium
 from conftest import TRACES, Run, write_run
 from playwright.sync_api import Browser, Locator, Page
 
@@ -20,13 +19,6 @@ LOOK = """(canvas) => {
 }"""
 LIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
   .reduce((a, b) => a + Number(b), 0) / 3"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Start one browser for all tests."""
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,22 @@
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import chromium
+from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "examples" / "traces"
+
+# What a shell runs in the background inherits that interrupts are ignored, and hands that on.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Answer = Callable[..., Any]
@@ -62,10 +68,26 @@ def answer(stweaver: Run) -> Answer:
     return run
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start one browser for all tests of a file."""
+    with chromium() as started:
+        yield started
+
+
 @pytest.fixture(scope="session")
-def adapter_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Name the folder of this run of the tests, of all its processes where there are several."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def adapter_cache(common_folder: Path) -> Path:
     """Make a folder in which adapters are built once for all tests."""
-    return tmp_path_factory.mktemp("cache")
+    folder = common_folder / "adapters"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 The build folder is kept, so that only the first time takes long.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -30,10 +31,18 @@ def call(*command: str | Path, **variables: str | Path) -> subprocess.CompletedP
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install into a folder of its own."""
+def installed(common_folder: Path) -> Path:
+    """Install into a folder of its own, once: other processes that run these tests wait for it."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    folder = tmp_path_factory.mktemp("installed")
+    folder = common_folder / "installed"
+    with (BUILD.parent / "package.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            install(folder)
+    return folder
+
+
+def install(folder: Path) -> None:
     how = ("--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--disable-pip-version-check")
     settings = (
         f"build-dir={BUILD}",
@@ -43,7 +52,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = [word for setting in settings for word in ("--config-settings", setting)]
     result = call(sys.executable, "-m", "pip", "install", *how, *options, "--target", folder, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
-    return folder
 
 
 def test_one_wheel_serves_every_python(installed: Path) -> None:

@@ -37,27 +37,73 @@ PRINTED = [f"loss {step}" for step in range(15)]
 RUN = ("-m", "stweaver", "run", "--no-plan", "--device", "cpu", "--quiet")
 
 
-def test_a_line_is_of_the_last_step_and_the_device_that_holds_most() -> None:
+STEP = live.Status(
+    rank=None,
+    device=None,
+    steps=7,
+    stage="following",
+    requested=12 << 30,
+    reserved=15 << 30,
+    pytorch_reserved=None,
+    planned_share=0.998,
+    driver_calls=3,
+    nanoseconds=1_200_000,
+)
+
+
+def test_a_status_is_of_the_last_step_and_the_device_that_holds_most() -> None:
     stats = statistics.parse({"devices": [device(0, follows=1)]})
     step = " | 0.00 GiB asked for, 0.00 GiB reserved (80.0 %) | following | 0.0 ms per step in STWeaver"
-    assert live.line(stats) == f"step 7{step}"
+    one = live.Status.of(stats)
+    assert one is not None
+    assert one.line() == f"step 7{step}"
     fullest = replace(stats.devices[0], device=3, reserved=9)
-    both = replace(stats, devices=(stats.devices[0], fullest))
-    assert live.line(both, rank=2) == f"rank 2, device 3, step 7{step}"
-    assert live.line(statistics.parse({})) == ""
+    both = live.Status.of(replace(stats, devices=(stats.devices[0], fullest)), rank=2)
+    assert both is not None
+    assert both.line() == f"rank 2, device 3, step 7{step}"
+    assert live.Status.of(statistics.parse({})) is None
+
+
+def test_a_status_comes_as_it_was_sent() -> None:
+    for status in (STEP, STEP._replace(rank=3, device=1, pytorch_reserved=20 << 30)):
+        assert live.Status.parse(status.message()) == status
+
+
+def test_a_dashboard_has_four_lines() -> None:
+    simulated = STEP._replace(pytorch_reserved=20 << 30)
+    assert simulated.dashboard([0, 15 << 30, 30 << 30]) == [
+        "step 7 | following | 99.8 % of requests planned",
+        "  memory    12.00 GiB asked for, 15.00 GiB reserved (80.0 %); PyTorch alone 20.00 GiB (simulated)",
+        "  last step 1.2 ms in STWeaver, 3 driver calls",
+        "  reserved  ▁▄█ at most 30.00 GiB",
+    ]
+    assert STEP.dashboard([1])[1] == "  memory    12.00 GiB asked for, 15.00 GiB reserved (80.0 %)"
 
 
 def test_where_there_is_no_terminal_a_line_comes_now_and_then() -> None:
     stream = io.StringIO()
     screen = live.Screen(stream, period=1000)
-    for text in ("first", "second"):
-        screen.show(text)
+    for steps in (1, 2):
+        screen.show(STEP._replace(steps=steps))
     screen.close()
-    assert stream.getvalue() == "stweaver: first\n"
+    lines = [f"stweaver: {STEP._replace(steps=steps).line()}\n" for steps in (1, 3, 4)]
+    assert stream.getvalue() == lines[0]
     often = live.Screen(stream, period=0)
-    often.show("third")
-    often.show("fourth")
-    assert stream.getvalue() == "stweaver: first\nstweaver: third\nstweaver: fourth\n"
+    for steps in (3, 4):
+        often.show(STEP._replace(steps=steps))
+    assert stream.getvalue() == "".join(lines)
+
+
+def test_of_a_terminal_that_gets_small_it_keeps_one_row() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        screen = live.Terminal(stream)
+        for rows, cleared, scrolled in ((24, 4, "\033[1;20r"), (15, 4 + 1, "\033[1;14r")):
+            subprocess.run(["stty", "rows", str(rows), "cols", "60"], stdin=stream, check=True)
+            screen.show(STEP)
+            text = os.read(ours, 1 << 16).decode()
+            assert (text.count("\033[2K"), scrolled in text) == (cleared, True)
+    os.close(ours)
 
 
 def test_everything_that_is_told_before_the_job_ends_is_shown(tmp_path: Path) -> None:
@@ -65,25 +111,28 @@ def test_everything_that_is_told_before_the_job_ends_is_shown(tmp_path: Path) ->
     listener.bind(str(tmp_path / "live"))
     stream = io.StringIO()
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as job:
-        told = iter(("", "one", "two"))
-        teller = live.Teller(tmp_path / "live", lambda: next(told), period=0.01)
+        told: list[live.Status | None] = [None]
+        teller = live.Teller(tmp_path / "live", lambda: told[-1], period=0.01)
+        told.append(STEP)
         file = os.pidfd_open(job.pid)
         shown = threading.Thread(target=live.show, args=(listener, file, live.Screen(stream, period=0)))
         shown.start()
-        while "one" not in stream.getvalue():
+        while "step 7" not in stream.getvalue():
             pass
+        told.append(STEP._replace(steps=8))
         teller.stop()
         assert job.stdin is not None
         job.stdin.close()
         shown.join(timeout=60)
     assert not shown.is_alive()
-    assert stream.getvalue() == "stweaver: one\nstweaver: two\n"
+    steps = re.findall(r"step (\d)", stream.getvalue())
+    assert (steps[0], steps[-1]) == ("7", "8")
     listener.close()
     os.close(file)
 
 
 def test_where_nobody_listens_nothing_is_told(tmp_path: Path) -> None:
-    teller = live.Teller(tmp_path / "live", lambda: "words", period=0.01)
+    teller = live.Teller(tmp_path / "live", lambda: STEP, period=0.01)
     teller._thread.join(timeout=60)
     assert not teller._thread.is_alive()
     teller.stop()
@@ -133,29 +182,52 @@ def test_a_job_that_is_killed_leaves_nobody_behind(python: Run, tmp_path: Path) 
     assert list(tmp_path.glob("stweaver-*")) == [], "who shows it has the pipe until then, so it is over"
 
 
-def test_a_terminal_keeps_its_lowest_row_for_it_and_gets_it_back(adapter_cache: Path, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "STWEAVER_CACHE": str(adapter_cache)}
-    environment |= {"TERM": "xterm", "TMPDIR": str(tmp_path)}
-    subprocess.run(["stty", "rows", "24", "cols", "60"], stdin=theirs, check=True)
-    command = [sys.executable, *RUN, "--live", "--", sys.executable, "-c", JOB]
-    job = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    output = b""
-    try:
-        while part := os.read(ours, 1 << 16):
-            output += part
-    except OSError:  # the last who had the terminal is gone
-        pass
-    assert job.wait() == 7
-    os.close(ours)
+class Drawn:
+    """What a job's terminal got while it ran."""
+
+    def __init__(self, adapter_cache: Path, folder: Path, rows: int) -> None:
+        """Run the job in a terminal of so many rows."""
+        ours, theirs = pty.openpty()
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "STWEAVER_CACHE": str(adapter_cache)}
+        environment |= {"TERM": "xterm", "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8"}
+        subprocess.run(["stty", "rows", str(rows), "cols", "60"], stdin=theirs, check=True)
+        command = [sys.executable, *RUN, "--live", "--", sys.executable, "-c", JOB]
+        job = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        output = b""
+        try:
+            while part := os.read(ours, 1 << 16):
+                output += part
+        except OSError:  # the last who had the terminal is gone
+            pass
+        self.status = job.wait()
+        os.close(ours)
+        self.text = output.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("rows", "ours"), [(15, 1), (24, 4)])
+def test_a_terminal_keeps_its_lowest_rows_for_it_and_gets_them_back(
+    adapter_cache: Path, tmp_path: Path, rows: int, ours: int
+) -> None:
+    drawn = Drawn(adapter_cache, tmp_path, rows)
+    assert drawn.status == 7
     assert list(tmp_path.glob("stweaver-*")) == []
-    drawn = re.compile(r"\0337\033\[1;23r\033\[24;1H\033\[2K(stweaver: [^\033]*)\0338")
-    text = output.decode()
-    assert len(drawn.findall(text)) >= 2
-    assert all(len(words) < 60 for words in drawn.findall(text))
-    rest = drawn.sub("", text).replace("\r\n", "\n")
-    assert rest.startswith("\n\033[1A")
-    assert rest.endswith("\0337\033[r\033[24;1H\033[2K\0338"), repr(rest)
-    printed = rest.removeprefix("\n\033[1A").split("\0337")[0]
+    top = rows - ours
+    row_numbers = range(top + 1, rows + 1)
+    lines = "".join(rf"\033\[{row};1H\033\[2K([^\033]*)" for row in row_numbers)
+    frame = re.compile(rf"\0337\033\[1;{top}r{lines}\0338")
+    frames = list(frame.finditer(drawn.text))
+    assert len(frames) >= 2
+    for shown in frames:
+        assert shown[1].startswith("stweaver: step ")
+        assert all(len(words) < 60 for words in shown.groups())
+    if ours == 4:
+        assert re.fullmatch(r"  reserved  [▁▂▃▄▅▆▇█]{2,} at most \d+\.\d\d GiB", frames[-1][4])
+    opening = "\n" * ours + f"\033[{ours}A"
+    closing = "".join(f"\033[{row};1H\033[2K" for row in row_numbers)
+    before = drawn.text[: frames[0].start()]
+    assert before.endswith(opening), "a cursor in these rows goes up"
+    rest = before.removesuffix(opening) + frame.sub("", drawn.text[frames[0].start() :])
+    assert rest.endswith(f"\0337\033[r{closing}\0338"), repr(rest)
+    printed = rest.split("\0337")[0]
     assert printed.splitlines() == [*PRINTED, "['MainThread', 'stweaver-live']"]

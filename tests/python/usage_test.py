@@ -1,6 +1,5 @@
 """Odd usage: names, places to write to, numbers, pipes, signals. An answer, or one line and status 2."""
 
-import functools
 import json
 import lzma
 import os
@@ -300,10 +299,8 @@ def test_an_interrupt_while_it_reads_ends_the_command_at_once_and_leaves_nothing
     endless = tmp_path / "endless.csv"
     os.mkfifo(endless)
     arguments = [command, "plan", endless, "-o", tmp_path / "placed.csv"]
-    # A shell that runs the tests in the background has made them deaf to interrupts.
-    hearing = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with (
-        subprocess.Popen(arguments, stdout=-1, stderr=-1, preexec_fn=hearing) as process,
+        subprocess.Popen(arguments, stdout=-1, stderr=-1) as process,
         endless.open("w"),  # waits until the command has opened it, too
     ):
         process.send_signal(signal.SIGINT)

@@ -52,6 +52,19 @@ TEST_F(StreamUse, TakesOneEventForEachOtherStream) {
   EXPECT_EQ(allocate(kMiB, kMain), block);
 }
 
+TEST_F(StreamUse, OfAPoolThatIsReleasedIsOverBeforeItsMemoryGoesBack) {
+  void* block = upstream_.allocate(30 * kMiB, kMain, 1);
+  upstream_.record_stream(block, kSide);
+  upstream_.empty_cache();
+  EXPECT_EQ(upstream_.reserved(), 30 * kMiB);
+  upstream_.release_pool(1);
+  upstream_.empty_cache();
+  EXPECT_EQ(upstream_.reserved(), 30 * kMiB);
+  upstream_.free(block);
+  upstream_.empty_cache();
+  EXPECT_EQ(upstream_.reserved(), 0);
+}
+
 TEST_F(StreamUse, OfItsOwnStreamIsNotWaitedFor) {
   void* block = allocate(30 * kMiB, kMain);
   upstream_.record_stream(block, kMain);

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ DIST = ROOT / "build" / "wheel" / "dist"
 TORCHES = sorted((ROOT / "build" / "cuda-torch").glob("*/bin/python"))
 TRANSFORMER = ROOT / "tests" / "python" / "small_transformer.py"
 LAYERS = ROOT / "tests" / "nullcuda" / "programs" / "train_layers.py"
+MOST_BYTES = 25_000_000  # of what goes to others
+NOT_IN_SDIST = ("bench/", "examples/", "nullcuda/", "tests/", "tools/", ".")
+LISTING = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 SECONDS = 1.0  # that the first enable() of a process may take: nothing is built
 
 FIRST_ENABLE = """
@@ -88,8 +92,17 @@ def test_there_are_two_releases_of_torch_to_try() -> None:
 
 def test_one_wheel_serves_every_python_from_glibc_2_28_on(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-manylinux_2_28_x86_64.whl")
-    assert wheel.stat().st_size < 25_000_000
-    assert list(DIST.glob("stweaver-*.tar.gz"))
+    assert wheel.stat().st_size < MOST_BYTES
+
+
+def test_the_sdist_has_all_that_the_package_is_built_from_and_nothing_else() -> None:
+    (sdist,) = DIST.glob("stweaver-*.tar.gz")
+    assert sdist.stat().st_size < MOST_BYTES
+    with tarfile.open(sdist) as archive:
+        found = {name.partition("/")[2] for name in archive.getnames()}
+    tracked = subprocess.run(LISTING, cwd=ROOT, capture_output=True, text=True, check=True)
+    wanted = {name for name in tracked.stdout.split("\0") if name and not name.startswith(NOT_IN_SDIST)}
+    assert found == wanted | {"PKG-INFO"}
 
 
 def test_the_command_is_in_the_wheel(installed: Path) -> None:

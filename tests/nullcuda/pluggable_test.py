@@ -1,0 +1,16 @@
+"""The pluggable way, which bench/gpu tries on a GPU: what it does about the memory of CUDA graphs."""
+
+import json
+
+from runs import PROGRAMS, null_run
+
+MIB = 1 << 20
+
+
+def test_the_pool_of_a_graph_is_given_back_when_the_last_graph_in_it_is_gone() -> None:
+    done = null_run(PROGRAMS / "graph_pool.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    both, one, none, again = json.loads(done.stdout)
+    assert both == one, "the second graph needs it still"
+    assert one - none >= 64 * MIB
+    assert again - none >= 64 * MIB, "a pool of the same name, filled once more, is kept once more"
