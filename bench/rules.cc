@@ -1,5 +1,5 @@
 // rules TRACE...: what each number of src/runtime/policy.h trades. Every job is served online, from its first
-// request on, with one rule at a time at half and at twice its value.
+// request on, with one rule at a time at half and at twice its value. rules --only RULE TRACE...: that one.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -51,9 +51,11 @@ constexpr std::array kRules = {
     Rule{"near", scale<&Policy::near>},
     Rule{"far", scale<&Policy::far>},
     Rule{"size_spread", scale<&Policy::size_spread>},
+    Rule{"rounding", scale<&Policy::rounding>},
     Rule{"lost", scale<&Policy::lost>},
     Rule{"unknown_life", scale<&Policy::unknown_life>},
     Rule{"misfit_share", scale<&Policy::misfit_share>},
+    Rule{"strange_share", scale<&Policy::strange_share>},
     Rule{"astray_share", scale<&Policy::astray_share>},
     Rule{"patience", scale<&Policy::patience>},
     Rule{"most_patience", scale<&Policy::most_patience>},
@@ -104,11 +106,12 @@ void print(std::string_view rule, std::string_view value, const Outcome& outcome
   (void)std::fflush(stdout);
 }
 
-void run(const std::vector<Job>& jobs) {
+void run(const std::vector<Job>& jobs, std::string_view only) {
   fmt::print("| rule | value | mean | least | steady | calls | waits | planned |\n");
   fmt::print("|---|---|---|---|---|---|---|---|\n");
   print("as they are", "", outcome_of(jobs, {}));
   for (const Rule& rule : kRules) {
+    if (!only.empty() && rule.name != only) continue;
     Policy half;
     Policy twice;
     rule.scale(half, 1);
@@ -121,11 +124,18 @@ void run(const std::vector<Job>& jobs) {
 }
 
 int run_main(int count, char** arguments) {
-  if (count < 2) {
-    fmt::print(stderr, "usage: rules TRACE...\n");
+  std::span<char*> paths(arguments + 1, static_cast<std::size_t>(count - 1));
+  std::string_view only;
+  if (paths.size() > 1 && std::string_view(paths[0]) == "--only") {
+    only = paths[1];
+    paths = paths.subspan(2);
+  }
+  const bool is_rule = only.empty() || std::ranges::count(kRules, only, &Rule::name) > 0;
+  if (paths.empty() || !is_rule) {
+    fmt::print(stderr, "usage: rules [--only RULE] TRACE...; a rule is a member of Policy\n");
     return 2;
   }
-  run(read_jobs(std::span(arguments + 1, static_cast<std::size_t>(count - 1))));
+  run(read_jobs(paths), only);
   return 0;
 }
 

@@ -20,6 +20,7 @@ void PlanFollower::raise(std::uint32_t slot, Bytes size) {
   if (share <= share_) return;
   share_ = std::ceil(share * grid) / grid;
   is_raised_in_step_ = true;
+  if (slot < plan().prologue) return;
   Layout now(plan(), share_, layout(), slot);
   // Where what lives is in the way and would push the rest of the step up, that waits for the next step.
   const Bytes arena = Layout(plan(), share_).arena();
@@ -52,7 +53,7 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (asked.rounded > layout().size_of(slot_)) raise(slot_, asked.rounded);
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);
-  if (place.empty()) return {.why = Unplanned::kOccupied, .life = life};
+  if (place.empty() || base_ + place.upper > end_) return {.why = Unplanned::kOccupied, .life = life};
   const Bytes begin = base_ + place.lower;
   return {.place = Interval{begin, begin + asked.rounded},
           .hands_over = layout().hands_over(slot_),

@@ -1,9 +1,12 @@
 // A plan as the adviser of an allocator: where it would put a request.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/layout.h"
@@ -50,15 +53,16 @@ struct Advice {
 /// places in it by a little.
 class PlanFollower {
  public:
-  /// `policy` must outlive this.
-  PlanFollower(std::shared_ptr<const PlanIndex> index, Bytes base, const Policy& policy)
-      : matcher_(std::move(index), policy), policy_(&policy), base_(base) {}
+  /// No place ends above `end`. `policy` must outlive this.
+  PlanFollower(std::shared_ptr<const PlanIndex> index, Bytes base, const Policy& policy,
+               Bytes end = std::numeric_limits<Bytes>::max())
+      : matcher_(std::move(index), policy), policy_(&policy), base_(base), end_(end) {}
 
   Advice advise(const AllocParams& asked);
 
   void begin_step();
 
-  [[nodiscard]] Interval range() const { return {base_, base_ + layout().arena()}; }
+  [[nodiscard]] Interval range() const { return {base_, std::min(base_ + layout().arena(), end_)}; }
   [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
   [[nodiscard]] const PlanIndex& index() const { return matcher_.index(); }
   [[nodiscard]] bool has_several_streams() const { return index().streams().size() > 1; }
@@ -77,6 +81,7 @@ class PlanFollower {
   Matcher matcher_;
   const Policy* policy_;
   Bytes base_;
+  Bytes end_;
   std::uint32_t slot_ = 0;        ///< matched last
   std::optional<Layout> raised_;  ///< for longer steps than were recorded
   double share_ = 1;              ///< that the slots of varying size are raised by

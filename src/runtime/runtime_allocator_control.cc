@@ -54,7 +54,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   pending_.release_passed();
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
-  follower_.emplace(std::move(plan), *base, policy_);
+  follower_.emplace(std::move(plan), *base, policy_, memory_.region(Region::kPlanned).upper);
   is_proven_ = is_proven;
   refused_until_ = 0;
   memory_.spare(plan_range());
