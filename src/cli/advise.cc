@@ -134,11 +134,19 @@ int recommend(const Options& options) {
                         .gpu = space.gpu,
                         .choices = {},
                         .front = search_front(space, chosen_constants(options, "megatron"), how),
+                        .objectives = how.objectives,
                         .memory = how.memory,
                         .price = options.price};
   advice.choices = planned_choices(advice.front, space, how, options.choices);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print_answer(options.json, advise_text(advice), advise_json(advice));
+  std::string text = advise_text(advice);
+  nlohmann::ordered_json document = advise_json(advice);
+  if (!options.output.empty()) {
+    write_file(options.output, front_page_html(advice));
+    text += printable(options.output) + ": open it in a browser\n";
+    document["file"] = options.output;
+  }
+  print_answer(options.json, text, document);
   return advice.choices.empty() ? kAnswerIsNo : kDone;
 }
 
@@ -191,7 +199,10 @@ void add_advise(CLI::App& app, int& status) {
   predict_option->check(file_name())->excludes(fit_option);
   fit_option->check(file_name());
   command->add_option("--constants", options->constants, "constants that --fit wrote")->check(file_name());
-  command->add_option("-o,--output", options->output, "where --fit writes the constants")->check(file_name());
+  command
+      ->add_option("-o,--output", options->output,
+                   "an HTML page of the front to write besides; with --fit, where the constants go")
+      ->check(file_name());
   command->add_option("--only", options->only, "the constants that --fit may change")->delimiter(',');
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
