@@ -225,9 +225,9 @@ bool Grid::for_each(const std::function<bool(const Job&)>& visit) const {
   return visit_from(0, job, visit);
 }
 
-std::int64_t Grid::count(std::int64_t most) const {
+std::int64_t Grid::count(std::int64_t most, const std::stop_token& stop) const {
   std::int64_t count = 0;
-  for_each([&](const Job&) { return ++count < most; });
+  for_each([&](const Job&) { return ++count < most && !stop.stop_requested(); });
   return count;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,8 @@ class Grid {
 
   /// Calls `visit` with every configuration that can run, until it says no; returns whether it never did.
   bool for_each(const std::function<bool(const Job&)>& visit) const;
-  /// How many there are; `most` where there are more.
-  [[nodiscard]] std::int64_t count(std::int64_t most) const;
+  /// How many there are; `most` where there are more, and fewer where `stop` ended it.
+  [[nodiscard]] std::int64_t count(std::int64_t most, const std::stop_token& stop = {}) const;
 
  private:
   bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;

@@ -21,6 +21,9 @@ std::string headed(const char* head, const std::string& lines) {
 }  // namespace
 
 std::string advise_text(const Recommendation& advice) {
+  if (advice.choices.empty() && advice.front.stopped)
+    return fmt::format("stopped after {} configurations, none of which fits in {:.1f} GiB\n",
+                       advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
   if (advice.choices.empty())
     return fmt::format(
         "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
