@@ -48,11 +48,18 @@ struct Configuration {
   int gradient_bytes = 4;      ///< per parameter, as it is reduced
 };
 
+/// By how much a real job differs from the memory model (calibration.h).
+struct Calibration {
+  double states = 1;       ///< what lives between steps, as a share of what the model says
+  double activations = 1;  ///< what a step needs on top
+};
+
 /// What is to be trained, with what, how.
 struct Job {
   ModelShape model;
   Gpu gpu;
   Configuration configuration;
+  Calibration calibration = {};
 };
 
 /// Data parallel size: gpus / (tp pp cp).

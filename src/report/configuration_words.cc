@@ -46,13 +46,15 @@ nlohmann::ordered_json configuration_json(const Configuration& how) {
           {"precision", name_of(how.precision)}};
 }
 
-nlohmann::ordered_json settings_json(const Job& job) {
+nlohmann::ordered_json settings_json(const Job& job, std::span<const Framework> frameworks) {
   using Json = nlohmann::ordered_json;
-  const std::optional<std::string> torchtitan = torchtitan_arguments(job);
-  const std::optional<std::string> deepspeed = deepspeed_configuration(job);
-  return {{"megatron", megatron_arguments(job)},
-          {"torchtitan", torchtitan ? Json(*torchtitan) : Json()},
-          {"deepspeed", deepspeed ? Json::parse(*deepspeed) : Json()}};
+  Json out = Json::object();
+  for (const Framework& framework : frameworks) {
+    const std::optional<std::string> settings = framework.settings(job);
+    const bool is_document = settings && settings->starts_with('{');
+    out[framework.key] = !settings ? Json() : is_document ? Json::parse(*settings) : Json(*settings);
+  }
+  return out;
 }
 
 }  // namespace stweaver

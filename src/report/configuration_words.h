@@ -1,6 +1,7 @@
 // How a configuration is told to people and in JSON.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@ std::string layout_of(const Configuration& how);
 std::string recompute_of(const Configuration& how);
 
 nlohmann::ordered_json configuration_json(const Configuration& how);
-/// What the frameworks that can run it are told; null for others.
-nlohmann::ordered_json settings_json(const Job& job);
+/// What frameworks are told to run it, by their keys; null for those that cannot.
+nlohmann::ordered_json settings_json(const Job& job, std::span<const Framework> frameworks);
 
 }  // namespace stweaver

@@ -55,7 +55,7 @@ Json stage_json(const Job& job, int stage, Points& points) {
 
 Json choice_json(const Recommendation& advice, const Choice& choice, Points& points) {
   const Configuration& how = choice.configuration;
-  const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
+  const Job job = job_of(advice, how);
   Json stages = Json::array();
   for (const int stage : shown_stages(how.pp)) stages.push_back(stage_json(job, stage, points));
   return {{"configuration", configuration_json(how)},
@@ -67,7 +67,7 @@ Json choice_json(const Recommendation& advice, const Choice& choice, Points& poi
           {"memory", static_cast<Bytes>(choice.memory)},
           {"stage", choice.stage},
           {"headroom", choice.headroom},
-          {"settings", settings_json(job)},
+          {"settings", settings_json(job, advice.frameworks)},
           {"stages", std::move(stages)}};
 }
 

@@ -1,6 +1,8 @@
 #include "report/recommendation.h"
 
+#include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,12 +15,101 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Nothing where there are no lines.
-std::string headed(const char* head, const std::string& lines) {
-  return lines.empty() ? "" : fmt::format("\n{}:\n{}", head, lines);
+constexpr auto kGiBytes = static_cast<double>(kGiB);
+
+/// What a framework is told, a line for each choice that it can run; nothing where it can run none.
+std::string settings_text(const Recommendation& advice, const Framework& framework) {
+  std::string lines;
+  for (std::size_t i = 0; i < advice.choices.size(); ++i) {
+    const auto settings = framework.settings(job_of(advice, advice.choices[i].choice.configuration));
+    if (settings) lines += fmt::format("{}: {}\n", i + 1, *settings);
+  }
+  return lines.empty() ? "" : fmt::format("\nfor {}:\n{}", framework.name, lines);
+}
+
+double error_of(double said, double measured) {
+  return said / measured - 1;
+}
+
+double mean_error(const std::vector<CalibratedRank>& ranks, const auto& said) {
+  double sum = 0;
+  for (const CalibratedRank& rank : ranks) sum += std::abs(error_of(said(rank), rank.measured));
+  return sum / static_cast<double>(ranks.size());
+}
+
+std::string calibration_text(const Recommendation& advice) {
+  if (advice.ranks.empty()) return "";
+  Table table({"recorded", "measured GiB", "model", "calibrated", "by the others"}, "lrrrr");
+  const auto cell = [](double said, double measured) {
+    return fmt::format("{:.2f} ({:+.1f} %)", said / kGiBytes, 100 * error_of(said, measured));
+  };
+  for (const CalibratedRank& rank : advice.ranks)
+    table.add_row({rank.name, fmt::format("{:.2f}", rank.measured / kGiBytes),
+                   cell(rank.before, rank.measured), cell(rank.after, rank.measured),
+                   rank.left_out ? cell(*rank.left_out, rank.measured) : "-"});
+  return table.text() +
+         fmt::format(
+             "mean absolute error {} before, {} after; states x {:.3f}, what a step needs on top x "
+             "{:.3f}\n\n",
+             percent_text(mean_error(advice.ranks, [](const CalibratedRank& rank) { return rank.before; })),
+             percent_text(mean_error(advice.ranks, [](const CalibratedRank& rank) { return rank.after; })),
+             advice.calibration.states, advice.calibration.activations);
+}
+
+Json calibration_json(const Recommendation& advice) {
+  Json ranks = Json::array();
+  for (const CalibratedRank& rank : advice.ranks)
+    ranks.push_back({{"name", rank.name},
+                     {"measured", static_cast<Bytes>(rank.measured)},
+                     {"before", static_cast<Bytes>(rank.before)},
+                     {"after", static_cast<Bytes>(rank.after)},
+                     {"left_out", rank.left_out ? Json(static_cast<Bytes>(*rank.left_out)) : Json()}});
+  return {{"states", advice.calibration.states},
+          {"activations", advice.calibration.activations},
+          {"ranks", std::move(ranks)}};
 }
 
 }  // namespace
+
+std::vector<CalibratedRank> calibrated_ranks(const std::vector<RecordedRank>& ranks) {
+  const Calibration all = calibrate(ranks);
+  std::vector<CalibratedRank> calibrated;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RecordedRank& rank = ranks[i];
+    std::vector<RecordedRank> others = ranks;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    calibrated.push_back({.name = job_name(rank.name),
+                          .measured = rank.peak,
+                          .before = predicted_peak(rank, {}),
+                          .after = predicted_peak(rank, all),
+                          .left_out = {}});
+    if (!others.empty()) calibrated.back().left_out = predicted_peak(rank, calibrate(others));
+  }
+  return calibrated;
+}
+
+AllocatorChoice allocator_named(const std::string& name) {
+  if (name == "default") return AllocatorChoice::kDefault;
+  if (name == "expandable") return AllocatorChoice::kExpandable;
+  if (name == "stweaver") return AllocatorChoice::kStweaver;
+  fail("no allocator is called ", name, "; there are default expandable stweaver");
+}
+
+Bytes reserved_by(AllocatorChoice allocator, const Reservation& reservation) {
+  switch (allocator) {
+    case AllocatorChoice::kDefault:
+      return reservation.native;
+    case AllocatorChoice::kExpandable:
+      return reservation.expandable;
+    case AllocatorChoice::kStweaver:
+      break;
+  }
+  return reservation.planned;
+}
+
+Job job_of(const Recommendation& advice, const Configuration& how) {
+  return {.model = advice.model, .gpu = advice.gpu, .configuration = how, .calibration = advice.calibration};
+}
 
 std::string advise_text(const Recommendation& advice) {
   if (advice.choices.empty() && advice.front.stopped)
@@ -33,9 +124,6 @@ std::string advise_text(const Recommendation& advice) {
       {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
        advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},
       "rrlrlrrrrrrr");
-  std::string megatron;
-  std::string torchtitan;
-  std::string deepspeed;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto& [choice, reservation] = advice.choices[i];
     const Configuration& how = choice.configuration;
@@ -47,21 +135,15 @@ std::string advise_text(const Recommendation& advice) {
          fmt::format("{:.1f}", to_gib(reservation.planned)),
          fmt::format("{:.1f}", to_gib(reservation.expandable)),
          fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
-    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
-    const auto add = [i](std::string& to, const std::optional<std::string>& settings) {
-      if (settings) to += fmt::format("{}: {}\n", i + 1, *settings);
-    };
-    add(megatron, megatron_arguments(job));
-    add(torchtitan, torchtitan_arguments(job));
-    add(deepspeed, deepspeed_configuration(job));
   }
-  return table.text() +
+  std::string settings;
+  for (const Framework& framework : advice.frameworks) settings += settings_text(advice, framework);
+  return calibration_text(advice) + table.text() +
          fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",
                      advice.choices.size(), advice.front.choices.size(),
                      advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
                      advice.seconds, advice.front.stopped ? ", stopped early" : "") +
-         headed("for Megatron-LM", megatron) + headed("for torchtitan", torchtitan) +
-         headed("for DeepSpeed", deepspeed);
+         settings;
 }
 
 Json advise_json(const Recommendation& advice) {
@@ -76,7 +158,6 @@ Json advise_json(const Recommendation& advice) {
   Json choices = Json::array();
   for (const auto& [choice, reservation] : advice.choices) {
     const Configuration& how = choice.configuration;
-    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
     choices.push_back({{"configuration", configuration_json(how)},
                        {"step_seconds", choice.seconds},
                        {"tokens_per_second", choice.rate()},
@@ -88,8 +169,9 @@ Json advise_json(const Recommendation& advice) {
                        {"reserved_native", reservation.native},
                        {"reserved_expandable", reservation.expandable},
                        {"stage", choice.stage}});
-    choices.back().update(settings_json(job));
+    choices.back().update(settings_json(job_of(advice, how), advice.frameworks));
   }
+  if (!advice.ranks.empty()) out["calibration"] = calibration_json(advice);
   out["choices"] = std::move(choices);
   return out;
 }
