@@ -46,6 +46,7 @@ struct Configuration {
   bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
   bool lora = false;           ///< weights are frozen but for adapters
   int gradient_bytes = 4;      ///< per parameter, as it is reduced
+  int moment_bytes = 4;        ///< of each of the optimizer's two moments, beside an fp32 parameter
 };
 
 /// By how much a real job differs from the memory model (calibration.h).

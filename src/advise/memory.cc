@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kWeightBytes = 2;
 /// fp32 master weights and two moments.
-constexpr double kOptimizerBytes = 12;
+double optimizer_state_bytes(const Configuration& how) {
+  return 4 + 2.0 * how.moment_bytes;
+}
 
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
 /// whole on one rank each.
@@ -92,7 +94,7 @@ States states_of(const Job& job, int stage) {
   const double trained = how.lora ? 0.01 : 1;
   return {.weights = bytes(kWeightBytes, 3),
           .gradients = bytes(trained * how.gradient_bytes, 2),
-          .optimizer = how.offload_optimizer ? 0 : bytes(trained * kOptimizerBytes, 1)};
+          .optimizer = how.offload_optimizer ? 0 : bytes(trained * optimizer_state_bytes(how), 1)};
 }
 
 struct Passage {
