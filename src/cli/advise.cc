@@ -21,6 +21,8 @@
 namespace stweaver {
 namespace {
 
+constexpr int kMostGpus = 1 << 20;
+
 struct Options {
   std::string model;
   std::string gpu;
@@ -113,12 +115,16 @@ Space space_of(const Options& options) {
   space.model = model_named(options.model);
   space.gpu = gpu_of(options);
   space.gpus = options.gpus > 0 ? options.gpus : options.nodes * space.gpu.domain;
+  if (space.gpus > kMostGpus) fail("--nodes ", options.nodes, ": more than ", kMostGpus, " GPUs");
   space.sequence = options.sequence > 0 ? options.sequence : std::min(space.model.sequence, 8192);
   // Four million tokens are what large models take per step.
   space.global_batch =
       options.global_batch > 0 ? options.global_batch : std::max(1, (1 << 22) / space.sequence);
   space.precision = precision_named(options.precision);
-  for (const std::string& fix : options.fixed) space.fixed.insert(setting_of("--fix", fix));
+  for (const std::string& fix : options.fixed) {
+    const auto [name, value] = setting_of("--fix", fix);
+    space.fixed.insert_or_assign(name, value);
+  }
   return space;
 }
 
@@ -154,6 +160,22 @@ RecordedRank recorded_rank_of(const std::string& given, const Space& space) {
   }
 }
 
+std::vector<RecordedRank> recorded_ranks(const Options& options, const Space& space) {
+  std::vector<RecordedRank> ranks;
+  ranks.reserve(options.recorded.size());
+  for (const std::string& given : options.recorded) ranks.push_back(recorded_rank_of(given, space));
+  return ranks;
+}
+
+/// Those that are named; all where none is.
+std::vector<Framework> frameworks_of(const Options& options) {
+  if (options.software.empty()) return {known_frameworks().begin(), known_frameworks().end()};
+  std::vector<Framework> frameworks;
+  frameworks.reserve(options.software.size());
+  for (const std::string& key : options.software) frameworks.push_back(framework_named(key));
+  return frameworks;
+}
+
 /// The clear choices of a front that fit once they are planned: what lives may fit where its plan does not.
 std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::size_t count,
                                            AllocatorChoice allocator) {
@@ -169,11 +191,8 @@ std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::si
 int recommend(const Options& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
-  std::vector<Framework> frameworks;
-  for (const std::string& key : options.software) frameworks.push_back(framework_named(key));
-  if (frameworks.empty()) frameworks.assign(known_frameworks().begin(), known_frameworks().end());
-  std::vector<RecordedRank> recorded;
-  for (const std::string& given : options.recorded) recorded.push_back(recorded_rank_of(given, space));
+  std::vector<Framework> frameworks = frameworks_of(options);
+  const std::vector<RecordedRank> recorded = recorded_ranks(options, space);
   space.calibration = calibrate(recorded);
   Progress progress("looking for configurations of " + options.model, options.json);
   const Interrupt interrupt;
@@ -188,7 +207,7 @@ int recommend(const Options& options) {
                         .objectives = how.objectives,
                         .memory = how.memory,
                         .price = options.price,
-                        .frameworks = frameworks,
+                        .frameworks = std::move(frameworks),
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
   advice.choices = planned_choices(advice, options.choices, allocator);
@@ -225,10 +244,10 @@ void add_advise(CLI::App& app, int& status) {
       ->add_option("MODEL", options->model,
                    "config.json of a transformers model, or the name of a public one")
       ->check(file_name());
-  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, kMostGpus));
   command->add_option("--gpu", options->gpu, "kind of GPU: A100, H100, H200, B200, B300, GB200, GB300");
   command->add_option("--nodes", options->nodes, "that they are in (default: nodes as the maker builds them)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, kMostGpus));
   command->add_option("--link", options->link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
   command->add_option("--network", options->network, "between nodes, GB/s of each GPU (default: the usual)")
       ->check(CLI::Range(0.01, 1e5));

@@ -85,8 +85,11 @@ class NadirWatch {
 }  // namespace
 
 struct MaoeaCs::State {
-  State(const Problem& given, const SearchOptions& options)
-      : problem(given), search(problem, options), watch(options.normalize), allowed(options.evaluations) {}
+  State(Problem given, const SearchOptions& options)
+      : problem(std::move(given)),
+        search(problem, options),
+        watch(options.normalize),
+        allowed(options.evaluations) {}
 
   Points generation() {
     if (search.corners().empty()) return search.random_points();  // the first

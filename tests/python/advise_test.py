@@ -204,6 +204,7 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["--predict", "missing.csv"], "missing.csv"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--link", "pcie"], "nvlink pcie3"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--nodes", "3"], "nodes must be alike"),
+        (["llama3_8b", "--nodes", "1000000", "--gpu", "gb200"], "more than"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--network", "0"], "--network"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--allocator", "jemalloc"], "default expandable"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--software", "jax"], "megatron torchtitan"),
