@@ -119,6 +119,18 @@ def test_a_keyboard_brushes_an_axis_and_lets_go(page: Page) -> None:
     assert kept(page).count() == everything
 
 
+def test_an_axis_keeps_the_keyboard_while_the_page_becomes_shorter(page: Page) -> None:
+    height = "() => document.documentElement.offsetHeight"
+    before = page.evaluate(height)
+    gpus = axis(page, "GPUs")
+    for _ in range(4):
+        gpus.press("ArrowDown")
+    while page.evaluate(height) == before:
+        axis(page, "memory").press("ArrowDown")
+    look(page.locator("canvas.curves"))  # after the page has found its new height
+    assert page.evaluate("() => document.activeElement.classList.contains('axis')")
+
+
 def test_a_pointer_brushes_an_axis_and_a_button_shows_all(page: Page) -> None:
     everything = kept(page).count()
     grip = axis(page, "s/step").locator(".grip")

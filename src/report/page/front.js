@@ -75,7 +75,7 @@ function restyle(front, marks) {
   marks[front.chosen].parentNode.append(marks[front.chosen]);
 }
 
-/** Calls `drag(from, to, done)` with places in CSS pixels relative to `node`'s drawing; a click is no drag. */
+/** Calls `drag(from, to)` with places in CSS pixels relative to the drawing that `node` is in; a click is no drag. */
 function followBrush(node, drawing, drag) {
   let from = null;
   const place = (event) => {
@@ -86,12 +86,14 @@ function followBrush(node, drawing, drag) {
     if (event.button !== 0) return;
     from = place(event);
   });
-  window.addEventListener('pointermove', (event) => {
+  node.addEventListener('pointermove', (event) => {
     if (!from) return;
     const to = place(event);
-    if (Math.hypot(to[0] - from[0], to[1] - from[1]) > CLICK) drag(from, to);
+    if (Math.hypot(to[0] - from[0], to[1] - from[1]) <= CLICK) return;
+    node.setPointerCapture(event.pointerId); // not before: a click is for what lies below it
+    drag(from, to);
   });
-  for (const end of ['pointerup', 'pointercancel']) window.addEventListener(end, () => (from = null));
+  for (const end of ['pointerup', 'pointercancel']) node.addEventListener(end, () => (from = null));
 }
 
 /** One axis of the parallel coordinates; gives [node, update]. */
@@ -372,9 +374,14 @@ async function main() {
   drawParallel();
   drawScatter();
   redrawChosen(true);
+  // Style sheets know of colours; and what is drawn anew loses the keyboard's focus.
+  let width = parallel.clientWidth;
   redrawOn((now) => {
-    drawParallel();
-    drawScatter();
+    if (parallel.clientWidth !== width) {
+      width = parallel.clientWidth;
+      drawParallel();
+      drawScatter();
+    }
     redrawChosen(now);
   });
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
