@@ -4,8 +4,9 @@ python3 bench/advise.py time FOLDER, which holds tables of measured steps: vtrai
 vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on a part of each, named below, and judged
 on the rest.
 
-python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv and
-FOLDER/torchtitan.csv, and those of the jobs in TRACES/manifest.json. Nothing of the memory model is fitted.
+python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv,
+FOLDER/torchtitan.csv and FOLDER/memory_tables.csv, and those of the jobs in TRACES/manifest.json. Nothing of
+the memory model is fitted.
 """
 
 import argparse
@@ -116,11 +117,60 @@ def table_of_traces(manifest: Path, path: Path) -> list[str]:
         row |= {"recompute": command["recompute"], "sharding": "distributed_optimizer"}
         row["peak_allocated_bytes"] = round(job["peak_requested_gib"] * 2**30)
         rows.append(row)
+    write_table(path, rows)
+    return names
+
+
+# How FOLDER/memory_tables.csv names ranks and what is recomputed, where the model has it. Flash attention
+# keeps no scores, so that to recompute its core recomputes nothing that is kept. Half of the layers, in two
+# stages, is every layer: Megatron-LM counts recomputed layers by stage.
+STAGES = {"GPUs 0-3 (first stage)": 0, "GPUs 4-7 (second stage)": 1}
+RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernorm+moe_act": "selective"}
+RECOMPUTES["full:block half of the layers"] = "full"
+UNITS = {"GB": 10**9, "GiB": 2**30}
+# Bytes of gradients and of each moment, as recipes of Megatron-Bridge set them: its llama and qwen3 perf
+# recipes grad_reduce_in_fp32=False, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well.
+PRECISION = {"llama3_70b": (2, 4), "qwen3_30b_a3b": (2, 4), "moonlight_16b": (2, 2)}
+COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
+
+
+def table_of_tables(source: Path, path: Path) -> list[str]:
+    """Write the rows that tell the whole of a job that ran as a table of peaks; returns their names."""
+    rows, names = [], []
+    with source.open(newline="") as file:
+        for given in csv.DictReader(file):
+            known = given["outcome"] == "ok" and given["allocator"] not in ("gmlake", "stalloc")
+            if not (known and all(given[key] for key in COMPLETE) and given["recompute"] in RECOMPUTES):
+                continue
+            row: dict[str, Any] = {key: given[key] for key in ("model", "gpus", "seq", "mbs", "gbs", "tp")}
+            row |= {key: given[key] for key in ("pp", "vp", "cp", "ep")} | {
+                "sharding": "distributed_optimizer"
+            }
+            row |= {"gpu": "H100" if given["gpu"].startswith("H100") else "A100"}
+            row |= dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)  # the model has its own
+            row |= {"recompute": RECOMPUTES[given["recompute"]], "etp": 1, "untied": 1}
+            row["gradient_bytes"], row["moment_bytes"] = PRECISION.get(given["model"], (4, 4))
+            row["stage"] = STAGES.get(given["where"].partition(",")[0], "fullest")
+            layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
+            row["offload"] = int("optimizer offload" in given["sharding"])
+            dropout = (
+                "" if given["model"] == "gpt2_345m" else "hidden-dropout=0.0 position-embedding-type=rope"
+            )
+            row["other_args"] = dropout
+            row["peak_allocated_bytes"] = round(float(given["peak_allocated"]) * UNITS[given["unit"]])
+            rows.append(row)
+            names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))
+    write_table(path, rows)
+    return names
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows, whose columns may differ."""
+    columns = dict.fromkeys(column for row in rows for column in row)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer = csv.DictWriter(file, list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return names
 
 
 Prediction = dict[str, Any]
@@ -144,7 +194,15 @@ def judge_memory(data: Path, traces: Path) -> None:
         table = Path(folder) / "traces.csv"
         names = table_of_traces(traces / "manifest.json", table)
         jobs = advise("--predict", table)["predictions"]
-    print("| trace | measured GiB | predicted GiB | error |\n|---|---|---|---|")
+        tables = Path(folder) / "tables.csv"
+        described = table_of_tables(data / "memory_tables.csv", tables)
+        answer = advise("--predict", tables)
+    assert not answer["left_out"], answer["left_out"]
+    print("| memory_tables | measured GiB | predicted GiB | error |\n|---|---|---|---|")
+    for name, job in zip(described, answer["predictions"], strict=True):
+        sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
+        print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
+    print("\n| trace | measured GiB | predicted GiB | error |\n|---|---|---|---|")
     for name, job in zip(names, jobs, strict=True):
         sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
         print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
@@ -158,6 +216,7 @@ def judge_memory(data: Path, traces: Path) -> None:
     print(summary("megatron_ci, dense", dense))
     print(summary("megatron_ci, experts", moe))
     print(summary("torchtitan, reserved", titan))
+    print(summary("memory_tables", answer["predictions"]))
 
 
 def main() -> None:

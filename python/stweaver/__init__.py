@@ -10,6 +10,7 @@ this package needs neither PyTorch nor a GPU nor a compiler; what is missing is 
 Error of one line.
 """
 
+from stweaver import pareto
 from stweaver.advisor import advise
 from stweaver.error import Error
 from stweaver.session import disable, enable, install, is_enabled, mark_step, record, report, stats
@@ -31,6 +32,7 @@ __all__ = [
     "install",
     "is_enabled",
     "mark_step",
+    "pareto",
     "plan",
     "record",
     "report",

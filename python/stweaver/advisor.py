@@ -70,6 +70,11 @@ def advise(
     *,
     gpus: int,
     gpu: str,
+    nodes: int | None = None,
+    link: str = "nvlink",
+    network: float | None = None,
+    allocator: str = "stweaver",
+    calibrate: Sequence[str] = (),
     sequence: int | None = None,
     global_batch: int | None = None,
     precision: str = "bf16",
@@ -85,6 +90,11 @@ def advise(
         model: `config.json` of a transformers model, or the name of a public one.
         gpus: at most so many.
         gpu: their kind, such as "h200".
+        nodes: that they are in; None: nodes as the maker builds them.
+        link: inside a node: nvlink, pcie3, pcie4, pcie5.
+        network: GB/s of each GPU between nodes; None: the usual.
+        allocator: whose peak has to fit: stweaver, expandable, default.
+        calibrate: recorded ranks and what they were of, as "TRACE:gpus=32,pp=4,mbs=1,stage=0".
         sequence: tokens; None: the model's, 8192 at most.
         global_batch: sequences of a step; None: four million tokens.
         precision: bf16, fp8, ...
@@ -101,7 +111,11 @@ def advise(
         Error: something was asked for that makes no sense; one line says what.
     """
     arguments = ["--gpus", str(gpus), "--gpu", gpu, "--precision", precision, "--choices", str(choices)]
-    optional = {"--sequence": sequence, "--global-batch": global_batch, "--max-memory": max_memory}
+    arguments += ["--link", link, "--allocator", allocator]
+    if calibrate:
+        arguments += ["--calibrate", *calibrate]
+    optional = {"--nodes": nodes, "--network": network}
+    optional |= {"--sequence": sequence, "--global-batch": global_batch, "--max-memory": max_memory}
     for name, value in optional.items():
         if value is not None:
             arguments += [name, str(value)]

@@ -1,8 +1,8 @@
-"""libstweaver.so: the C functions of torch/control.h and torch/adapter.h, by ctypes."""
+"""libstweaver.so: the C functions of torch/control.h, pareto_search.h and adapter.h, by ctypes."""
 
 import ctypes
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,15 @@ class Library:
         self._reset_peaks = _function(library, "stweaver_reset_peaks", None, handle, ctypes.c_int)
         self._reset_accumulated = _function(library, "stweaver_reset_accumulated", None, handle, ctypes.c_int)
         self._plan = _function(library, "stweaver_plan", text, text, text, ctypes.c_int)
+        numbers, count, large = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t, ctypes.c_int64
+        self._search_new = _function(
+            library, "stweaver_search_new", text, numbers, count, ctypes.c_int, large, ctypes.c_uint64,
+            ctypes.c_int, large, ctypes.POINTER(handle),
+        )  # fmt: skip
+        self._search_delete = _function(library, "stweaver_search_delete", None, handle)
+        self._search_ask = _function(library, "stweaver_search_ask", handle, handle)
+        self._search_tell = _function(library, "stweaver_search_tell", text, handle, numbers, count)
+        self._search_result = _function(library, "stweaver_search_result", handle, handle)
 
     @property
     def version(self) -> str:
@@ -81,11 +90,13 @@ class Library:
 
     def statistics(self, session: int) -> dict[str, Any]:
         """Everything the session knows of itself."""
-        return self._document(self._statistics(session))
+        statistics: dict[str, Any] = self._document(self._statistics(session))
+        return statistics
 
     def meters(self, session: int, device: int) -> dict[str, Any]:
         """Count a device's blocks as PyTorch does; empty if it was never asked for memory."""
-        return self._document(self._meters(session, device))
+        meters: dict[str, Any] = self._document(self._meters(session, device))
+        return meters
 
     def reset_peaks(self, session: int, device: int) -> None:
         """Let the peaks of meters() begin anew."""
@@ -95,17 +106,60 @@ class Library:
         """Let what meters() sums up begin anew."""
         self._reset_accumulated(session, device)
 
-    def _document(self, address: int) -> dict[str, Any]:
+    def _document(self, address: int) -> Any:  # noqa: ANN401  (a JSON document)
         """Read a text that the library made, and give it back."""
         try:
-            answer: dict[str, Any] = json.loads(ctypes.string_at(address))
-            return answer
+            return json.loads(ctypes.string_at(address))
         finally:
             self._release(address)
 
     def plan(self, trace: Path, plan: Path, threads: int) -> None:
         """Plan the whole job in an uncompressed trace; 0 threads: all cores. Error when it cannot be."""
         _raise(self._plan(bytes(trace), bytes(plan), threads))
+
+    def begin_search(
+        self,
+        variables: Sequence[tuple[int, float, float]],
+        objectives: int,
+        *,
+        evaluations: int,
+        seed: int,
+        population: int,
+        stagnation: int,
+    ) -> int:
+        """Begin a search over variables of kind, lower and upper bound; Error when it makes no sense."""
+        search = ctypes.c_void_p()
+        numbers = _doubles([number for variable in variables for number in variable])
+        search_at = ctypes.byref(search)
+        _raise(
+            self._search_new(
+                numbers, len(variables), objectives, evaluations, seed, population, stagnation, search_at
+            )
+        )
+        assert search.value is not None
+        return search.value
+
+    def ask(self, search: int) -> list[list[float]]:
+        """Return the points to evaluate next; none when the search is over."""
+        points: list[list[float]] = self._document(self._search_ask(search))
+        return points
+
+    def tell(self, search: int, rows: Sequence[Sequence[float]]) -> None:
+        """Tell what points are: variables, objectives, violation of each."""
+        _raise(self._search_tell(search, _doubles([number for row in rows for number in row]), len(rows)))
+
+    def search_result(self, search: int) -> dict[str, Any]:
+        """Return what a search has found so far."""
+        result: dict[str, Any] = self._document(self._search_result(search))
+        return result
+
+    def end_search(self, search: int) -> None:
+        """Let go of a search."""
+        self._search_delete(search)
+
+
+def _doubles(numbers: Sequence[float]) -> ctypes.Array[ctypes.c_double]:
+    return (ctypes.c_double * len(numbers))(*numbers)
 
 
 class Adapter:

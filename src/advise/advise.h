@@ -1,6 +1,7 @@
 // Which configuration: what a training step costs in time and memory, and which choices are worth a look.
 #pragma once
 
+#include "advise/calibration.h"    // IWYU pragma: export
 #include "advise/cluster.h"        // IWYU pragma: export
 #include "advise/configuration.h"  // IWYU pragma: export
 #include "advise/constants.h"      // IWYU pragma: export

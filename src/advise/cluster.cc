@@ -82,4 +82,15 @@ const Gpu& known_gpu(const std::string& name) {
   return *found;
 }
 
+double link_named(const std::string& name, const Gpu& gpu) {
+  // PCI-SIG: 8, 16 and 32 GT/s, 128 of 130 bits are data.
+  constexpr double kLane = 128.0 / 130 / 8 * kGiga;
+  constexpr int kLanes = 16;
+  if (name == "nvlink") return gpu.link;
+  if (name == "pcie3") return 8 * kLane * kLanes;
+  if (name == "pcie4") return 16 * kLane * kLanes;
+  if (name == "pcie5") return 32 * kLane * kLanes;
+  fail("no link is called ", name, "; there are nvlink pcie3 pcie4 pcie5");
+}
+
 }  // namespace stweaver

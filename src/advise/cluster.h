@@ -29,4 +29,8 @@ std::span<const Gpu> known_gpus();
 /// the names when there is none.
 const Gpu& known_gpu(const std::string& name);
 
+/// Bytes per second of a link between GPUs, each direction: that of `gpu` for "nvlink", those of 16 lanes for
+/// "pcie3", "pcie4", "pcie5". Error that lists the names.
+double link_named(const std::string& name, const Gpu& gpu);
+
 }  // namespace stweaver

@@ -46,6 +46,13 @@ struct Configuration {
   bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
   bool lora = false;           ///< weights are frozen but for adapters
   int gradient_bytes = 4;      ///< per parameter, as it is reduced
+  int moment_bytes = 4;        ///< of each of the optimizer's two moments, beside an fp32 parameter
+};
+
+/// By how much a real job differs from the memory model (calibration.h).
+struct Calibration {
+  double states = 1;       ///< what lives between steps, as a share of what the model says
+  double activations = 1;  ///< what a step needs on top
 };
 
 /// What is to be trained, with what, how.
@@ -53,6 +60,7 @@ struct Job {
   ModelShape model;
   Gpu gpu;
   Configuration configuration;
+  Calibration calibration = {};
 };
 
 /// Data parallel size: gpus / (tp pp cp).

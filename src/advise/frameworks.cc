@@ -1,5 +1,7 @@
 #include "advise/frameworks.h"
 
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "base/base.h"
@@ -67,6 +69,23 @@ std::optional<std::string> deepspeed_configuration(const Job& job) {
                                 {"bf16", {{"enabled", true}}},
                                 {"zero_optimization", zero}}
       .dump();
+}
+
+std::span<const Framework> known_frameworks() {
+  static const std::vector<Framework> frameworks = {
+      {"megatron", "Megatron-LM", [](const Job& job) { return std::optional(megatron_arguments(job)); }},
+      {"torchtitan", "torchtitan", torchtitan_arguments},
+      {"deepspeed", "DeepSpeed", deepspeed_configuration}};
+  return frameworks;
+}
+
+const Framework& framework_named(const std::string& key) {
+  std::string keys;
+  for (const Framework& framework : known_frameworks()) {
+    if (framework.key == key) return framework;
+    keys += " " + framework.key;
+  }
+  fail("no settings are known for ", key, "; there are some for", keys);
 }
 
 }  // namespace stweaver

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "advise/configuration.h"
@@ -15,5 +16,16 @@ std::string megatron_arguments(const Job& job);
 std::optional<std::string> torchtitan_arguments(const Job& job);
 /// The configuration file of DeepSpeed, for jobs that are only data parallel.
 std::optional<std::string> deepspeed_configuration(const Job& job);
+
+/// One that runs configurations.
+struct Framework {
+  std::string key;   ///< "megatron"
+  std::string name;  ///< "Megatron-LM"
+  std::optional<std::string> (*settings)(const Job&) = nullptr;
+};
+/// Those above.
+std::span<const Framework> known_frameworks();
+/// One of them by its key. Error that lists the keys.
+const Framework& framework_named(const std::string& key);
 
 }  // namespace stweaver

@@ -186,7 +186,7 @@ Front search_front(const Space& space, const Constants& constants, const FrontOp
   if (options.objectives.empty()) fail("a front of no objective: name one at least");
   const Grid grid(space);
   const std::int64_t few = kEnumerated * options.evaluations;
-  const bool exhaustive = options.exhaustive.value_or(grid.count(few + 1) <= few);
+  const bool exhaustive = options.exhaustive.value_or(grid.count(few + 1, options.stop) <= few);
   Front front = exhaustive ? look_at_all(grid, constants, options) : search(grid, constants, options);
   std::sort(front.choices.begin(), front.choices.end(), [](const Choice& a, const Choice& b) {
     return std::pair(a.seconds, a.memory) < std::pair(b.seconds, b.memory);

@@ -233,14 +233,19 @@ ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row) {
 }
 
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
-/// is 0. Where no stage is named, the rank is of the last, which is the one that logs.
+/// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
+/// has its own shape.
 Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
-  measured.job.model = shape_of(sheet, row);
+  const std::string name = sheet.cell(row, "model");
+  measured.job.model = name.empty() ? shape_of(sheet, row) : known_model(name);
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   Configuration& how = measured.job.configuration;
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
+  how.offload_optimizer = sheet.whole(row, "offload", 0) != 0;
+  how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
+  how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
   how.virtual_stages = sheet.whole(row, "vp", 1);
   how.ep = sheet.whole(row, "ep", 1);
   how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
@@ -267,7 +272,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.rotary = how.compiled ? has("position-embedding-type=rope") : measured.job.model.gated_mlp;
   how.flash_attention =
       sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
-  const int stage = sheet.whole(row, "stage", how.pp - 1);
+  const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);
   if (stage >= how.pp) fail("there is no stage ", stage, " of ", how.pp);
   measured.memory = {.bytes = sheet.number(row, "peak_allocated_bytes"), .reserved = false, .stage = stage};
   return measured;

@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kWeightBytes = 2;
 /// fp32 master weights and two moments.
-constexpr double kOptimizerBytes = 12;
+double optimizer_state_bytes(const Configuration& how) {
+  return 4 + 2.0 * how.moment_bytes;
+}
 
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
 /// whole on one rank each.
@@ -92,7 +94,7 @@ States states_of(const Job& job, int stage) {
   const double trained = how.lora ? 0.01 : 1;
   return {.weights = bytes(kWeightBytes, 3),
           .gradients = bytes(trained * how.gradient_bytes, 2),
-          .optimizer = how.offload_optimizer ? 0 : bytes(trained * kOptimizerBytes, 1)};
+          .optimizer = how.offload_optimizer ? 0 : bytes(trained * optimizer_state_bytes(how), 1)};
 }
 
 struct Passage {
@@ -296,6 +298,9 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
   memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
+  memory.states *= job.calibration.states;
+  memory.activations *= job.calibration.activations;
+  memory.transient *= job.calibration.activations;
   return memory;
 }
 
@@ -316,6 +321,7 @@ Trace rank_trace(const Job& job, int stage) {
   Trace trace;
   trace.name = text(job.model.name, " stage ", stage);
   Ledger ledger(&trace);
+  ledger.scale(job.calibration.states);
   const int layers = std::max(1, stage_layers(job, stage));
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
@@ -323,6 +329,7 @@ Trace rank_trace(const Job& job, int stage) {
     for (int i = 0; i < 3; ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
+  ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
   if (how.zero == 3 && how.pp == 1)
     for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));

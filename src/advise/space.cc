@@ -35,8 +35,10 @@ Values numbers_to(int most) {
 }
 
 Values gpus_of(const Space& space) {
-  Values values = powers_to(std::min(space.gpus, kNode));
-  for (int gpus = 2 * kNode; gpus <= space.gpus; gpus += kNode) values.push_back(gpus);
+  const int node = std::min(space.gpu.domain, kNode);
+  Values values = powers_to(std::min(space.gpus, node));
+  for (int gpus = values.back() == node ? 2 * node : node; gpus <= space.gpus; gpus += node)
+    values.push_back(gpus);
   if (values.back() != space.gpus) values.push_back(space.gpus);
   return values;
 }
@@ -76,7 +78,8 @@ struct Rule {
 constexpr std::array<Rule, 11> kRules = {{
     {"gpus", true, gpus_of, [](Configuration& how, int value) { how.gpus = value; },
      [](const Job& job) { return job.configuration.gpus > 0; }},
-    {"tp", true, [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : kNode); },
+    {"tp", true,
+     [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
      [](Configuration& how, int value) { how.tp = value; },
      [](const Job& job) {
        return splits(job.configuration.gpus, job.configuration.tp) &&
@@ -150,31 +153,58 @@ bool fits(std::size_t parameter, int value, Job& job) {
   return kRules[parameter].fits(job);
 }
 
-int fixed_value(const std::string& name, const std::string& value) {
-  if (name == "recompute") return static_cast<int>(recompute_named(value));
-  int number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 20))
-    fail("--fix ", name, "=", value, ": not a whole number that it can be");
-  return number;
+/// Its place in the order of parameters.
+std::size_t parameter_named(const std::string& name) {
+  std::string names;
+  for (std::size_t i = 0; i < kRules.size(); ++i) {
+    if (kRules[i].name == name) return i;
+    names += std::string(" ") + kRules[i].name;
+  }
+  fail(name, ": no such parameter; there are", names);
+}
+
+/// What is given of all configurations.
+Job given_job(const Space& space) {
+  Job job{.model = space.model, .gpu = space.gpu, .configuration = {}, .calibration = space.calibration};
+  job.configuration.sequence = space.sequence;
+  job.configuration.global_batch = space.global_batch;
+  job.configuration.precision = space.precision;
+  return job;
 }
 
 }  // namespace
 
-Grid::Grid(const Space& space) : job_{.model = space.model, .gpu = space.gpu, .configuration = {}} {
-  job_.configuration.sequence = space.sequence;
-  job_.configuration.global_batch = space.global_batch;
-  job_.configuration.precision = space.precision;
+int value_named(const std::string& name, const std::string& value) {
+  if (name == "recompute") return static_cast<int>(recompute_named(value));
+  int number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 24))
+    fail(name, "=", value, ": not a whole number that it can be");
+  return number;
+}
+
+Job job_named(const Space& space, const std::map<std::string, std::string>& values) {
+  Job job = given_job(space);
+  Configuration& how = job.configuration;
+  how.gpus = space.gpus;
+  for (const auto& [name, value] : values) {
+    if (name == "global_batch") {
+      how.global_batch = value_named(name, value);
+    } else if (name == "sequence") {
+      how.sequence = value_named(name, value);
+    } else {
+      kRules[parameter_named(name)].set(how, value_named(name, value));
+    }
+  }
+  if (const std::string why = why_not(job); !why.empty()) fail(why);
+  return job;
+}
+
+Grid::Grid(const Space& space) : job_(given_job(space)) {
   for (const Rule& rule : kRules)
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
-  for (const auto& [name, value] : space.fixed) {
-    const auto found = std::find_if(parameters_.begin(), parameters_.end(),
-                                    [&name = name](const Parameter& p) { return p.name == name; });
-    std::string names;
-    for (const Parameter& parameter : parameters_) names += " " + parameter.name;
-    if (found == parameters_.end()) fail("--fix ", name, ": no such parameter; there are", names);
-    found->values = {fixed_value(name, value)};
-  }
+  for (const auto& [name, value] : space.fixed)
+    parameters_[parameter_named(name)].values = {value_named(name, value)};
 }
 
 std::vector<pareto::Variable> Grid::variables() const {
@@ -225,9 +255,9 @@ bool Grid::for_each(const std::function<bool(const Job&)>& visit) const {
   return visit_from(0, job, visit);
 }
 
-std::int64_t Grid::count(std::int64_t most) const {
+std::int64_t Grid::count(std::int64_t most, const std::stop_token& stop) const {
   std::int64_t count = 0;
-  for_each([&](const Job&) { return ++count < most; });
+  for_each([&](const Job&) { return ++count < most && !stop.stop_requested(); });
   return count;
 }
 

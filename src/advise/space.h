@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,22 @@ namespace stweaver {
 struct Space {
   ModelShape model;
   Gpu gpu;
-  int gpus = 1;  ///< at most; whole nodes of eight, or powers of two of one node
+  int gpus = 1;  ///< at most; whole nodes (of eight where they are larger), or powers of two of one node
   int sequence = 0;
   int global_batch = 0;
   Precision precision = Precision::kBf16;
+  Calibration calibration = {};
   /// Parameter to value: gpus, tp, cp, pp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
   std::map<std::string, std::string> fixed;
 };
+
+/// The configuration of a space in which these parameters have these values, and others are 1 or nothing;
+/// beside those of `fixed` there are global_batch and sequence. Error for a parameter that does not exist, a
+/// value that it cannot have, and what cannot run.
+Job job_named(const Space& space, const std::map<std::string, std::string>& values);
+
+/// A parameter's value from its text. Error when it is none.
+int value_named(const std::string& name, const std::string& value);
 
 /// A parameter and the values that a search tries.
 struct Parameter {
@@ -51,8 +61,8 @@ class Grid {
 
   /// Calls `visit` with every configuration that can run, until it says no; returns whether it never did.
   bool for_each(const std::function<bool(const Job&)>& visit) const;
-  /// How many there are; `most` where there are more.
-  [[nodiscard]] std::int64_t count(std::int64_t most) const;
+  /// How many there are; `most` where there are more, and fewer where `stop` ended it.
+  [[nodiscard]] std::int64_t count(std::int64_t most, const std::stop_token& stop = {}) const;
 
  private:
   bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;

@@ -35,6 +35,7 @@ void use_for_a_while(Ledger& ledger, double bytes) {
 }  // namespace
 
 std::size_t Ledger::allocate(double bytes) {
+  bytes *= factor_;
   std::size_t block = blocks_.size();
   if (unused_.empty()) {
     blocks_.emplace_back();

@@ -21,6 +21,8 @@ class Ledger {
   [[nodiscard]] double peak() const { return peak_; }
   /// From here on, the peak is that of what follows.
   void forget_peak() { peak_ = live_; }
+  /// From here on, requests are so many times as large.
+  void scale(double factor) { factor_ = factor; }
 
  private:
   struct Block {
@@ -33,6 +35,7 @@ class Ledger {
   std::vector<std::size_t> unused_;  ///< numbers of blocks that were freed
   double live_ = 0;
   double peak_ = 0;
+  double factor_ = 1;
 };
 
 /// What an operator asks for besides its output.

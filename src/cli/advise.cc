@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -19,10 +21,18 @@
 namespace stweaver {
 namespace {
 
+constexpr int kMostGpus = 1 << 20;
+
 struct Options {
   std::string model;
   std::string gpu;
   int gpus = 0;
+  int nodes = 0;
+  std::string link = "nvlink";
+  std::optional<double> network;
+  std::string allocator = "stweaver";
+  std::vector<std::string> software;
+  std::vector<std::string> recorded;
   int sequence = 0;
   int global_batch = 0;
   std::string precision = "bf16";
@@ -78,22 +88,42 @@ ModelShape model_named(const std::string& name) {
   return name.ends_with(".json") ? read_model(read_text(name), name) : known_model(name);
 }
 
+/// The GPU with what joins it to others, as far as that is said.
+Gpu gpu_of(const Options& options) {
+  Gpu gpu = known_gpu(options.gpu);
+  gpu.link = link_named(options.link, gpu);
+  if (options.network) gpu.network = *options.network * 1e9;
+  if (options.nodes > 0 && options.gpus > 0) {
+    if (options.gpus % options.nodes != 0)
+      fail("--gpus ", options.gpus, " in --nodes ", options.nodes, ": nodes must be alike");
+    gpu.domain = options.gpus / options.nodes;
+  }
+  return gpu;
+}
+
+/// "NAME=VALUE" as given to `option`.
+std::pair<std::string, std::string> setting_of(const std::string& option, const std::string& given) {
+  const std::size_t equals = given.find('=');
+  if (equals == std::string::npos) fail(option, " ", given, ": not of the form tp=8");
+  return {given.substr(0, equals), given.substr(equals + 1)};
+}
+
 Space space_of(const Options& options) {
-  if (options.gpus < 1 || options.gpu.empty())
+  if ((options.gpus < 1 && options.nodes < 1) || options.gpu.empty())
     fail("advise ", options.model, " wants --gpus N and --gpu NAME; see stweaver advise --help");
   Space space;
   space.model = model_named(options.model);
-  space.gpu = known_gpu(options.gpu);
-  space.gpus = options.gpus;
+  space.gpu = gpu_of(options);
+  space.gpus = options.gpus > 0 ? options.gpus : options.nodes * space.gpu.domain;
+  if (space.gpus > kMostGpus) fail("--nodes ", options.nodes, ": more than ", kMostGpus, " GPUs");
   space.sequence = options.sequence > 0 ? options.sequence : std::min(space.model.sequence, 8192);
   // Four million tokens are what large models take per step.
   space.global_batch =
       options.global_batch > 0 ? options.global_batch : std::max(1, (1 << 22) / space.sequence);
   space.precision = precision_named(options.precision);
   for (const std::string& fix : options.fixed) {
-    const std::size_t equals = fix.find('=');
-    if (equals == std::string::npos) fail("--fix ", fix, ": not of the form tp=8");
-    space.fixed[fix.substr(0, equals)] = fix.substr(equals + 1);
+    const auto [name, value] = setting_of("--fix", fix);
+    space.fixed.insert_or_assign(name, value);
   }
   return space;
 }
@@ -110,20 +140,60 @@ FrontOptions front_options(const Options& options, const Gpu& gpu) {
   return front;
 }
 
+/// "TRACE:gpus=32,pp=4,stage=0": a recorded rank and what it was of.
+RecordedRank recorded_rank_of(const std::string& given, const Space& space) {
+  const std::size_t colon = given.rfind(':');
+  if (colon == std::string::npos || given.find('=', colon) == std::string::npos)
+    fail("--calibrate ", given, ": not of the form TRACE:gpus=32,pp=4,mbs=1,stage=0");
+  std::map<std::string, std::string> values;
+  for (const std::string& setting : CLI::detail::split(given.substr(colon + 1), ','))
+    values.insert(setting_of("--calibrate", setting));
+  const auto stage = values.extract("stage");
+  const Trace trace = open_trace(given.substr(0, colon));
+  try {
+    const Job job = job_named(space, values);
+    const int number = stage ? value_named("stage", stage.mapped()) : 0;
+    if (number >= job.configuration.pp) fail("stage=", number, ": there are ", job.configuration.pp);
+    return recorded_rank(trace, job, number);
+  } catch (const Error& error) {
+    fail("--calibrate ", given, ": ", error.what());
+  }
+}
+
+std::vector<RecordedRank> recorded_ranks(const Options& options, const Space& space) {
+  std::vector<RecordedRank> ranks;
+  ranks.reserve(options.recorded.size());
+  for (const std::string& given : options.recorded) ranks.push_back(recorded_rank_of(given, space));
+  return ranks;
+}
+
+/// Those that are named; all where none is.
+std::vector<Framework> frameworks_of(const Options& options) {
+  if (options.software.empty()) return {known_frameworks().begin(), known_frameworks().end()};
+  std::vector<Framework> frameworks;
+  frameworks.reserve(options.software.size());
+  for (const std::string& key : options.software) frameworks.push_back(framework_named(key));
+  return frameworks;
+}
+
 /// The clear choices of a front that fit once they are planned: what lives may fit where its plan does not.
-std::vector<PlannedChoice> planned_choices(const Front& front, const Space& space,
-                                           const FrontOptions& options, std::size_t count) {
+std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::size_t count,
+                                           AllocatorChoice allocator) {
   std::vector<PlannedChoice> choices;
-  for (const Choice& choice : clear_choices(front, options.objectives, count)) {
-    const Job job{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
-    const Reservation reservation = reserve(job, choice.stage);
-    if (static_cast<double>(reservation.planned) <= options.memory) choices.push_back({choice, reservation});
+  for (const Choice& choice : clear_choices(advice.front, advice.objectives, count)) {
+    const Reservation reservation = reserve(job_of(advice, choice.configuration), choice.stage);
+    if (static_cast<double>(reserved_by(allocator, reservation)) <= advice.memory)
+      choices.push_back({choice, reservation});
   }
   return choices;
 }
 
 int recommend(const Options& options) {
-  const Space space = space_of(options);
+  Space space = space_of(options);
+  const AllocatorChoice allocator = allocator_named(options.allocator);
+  std::vector<Framework> frameworks = frameworks_of(options);
+  const std::vector<RecordedRank> recorded = recorded_ranks(options, space);
+  space.calibration = calibrate(recorded);
   Progress progress("looking for configurations of " + options.model, options.json);
   const Interrupt interrupt;
   const auto start = std::chrono::steady_clock::now();
@@ -134,11 +204,22 @@ int recommend(const Options& options) {
                         .gpu = space.gpu,
                         .choices = {},
                         .front = search_front(space, chosen_constants(options, "megatron"), how),
+                        .objectives = how.objectives,
                         .memory = how.memory,
-                        .price = options.price};
-  advice.choices = planned_choices(advice.front, space, how, options.choices);
+                        .price = options.price,
+                        .frameworks = std::move(frameworks),
+                        .calibration = space.calibration,
+                        .ranks = calibrated_ranks(recorded)};
+  advice.choices = planned_choices(advice, options.choices, allocator);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print_answer(options.json, advise_text(advice), advise_json(advice));
+  std::string text = advise_text(advice);
+  nlohmann::ordered_json document = advise_json(advice);
+  if (!options.output.empty()) {
+    write_file(options.output, front_page_html(advice));
+    text += printable(options.output) + ": open it in a browser\n";
+    document["file"] = options.output;
+  }
+  print_answer(options.json, text, document);
   return advice.choices.empty() ? kAnswerIsNo : kDone;
 }
 
@@ -163,8 +244,13 @@ void add_advise(CLI::App& app, int& status) {
       ->add_option("MODEL", options->model,
                    "config.json of a transformers model, or the name of a public one")
       ->check(file_name());
-  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, kMostGpus));
   command->add_option("--gpu", options->gpu, "kind of GPU: A100, H100, H200, B200, B300, GB200, GB300");
+  command->add_option("--nodes", options->nodes, "that they are in (default: nodes as the maker builds them)")
+      ->check(CLI::Range(1, kMostGpus));
+  command->add_option("--link", options->link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
+  command->add_option("--network", options->network, "between nodes, GB/s of each GPU (default: the usual)")
+      ->check(CLI::Range(0.01, 1e5));
   command->add_option("--sequence", options->sequence, "tokens (default: the model's, 8192 at most)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--global-batch", options->global_batch, "sequences of a step (default: 4 Mi tokens)")
@@ -172,6 +258,16 @@ void add_advise(CLI::App& app, int& status) {
   command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
   command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
       ->check(CLI::Range(0.1, 1e5));
+  command->add_option("--allocator", options->allocator,
+                      "whose peak has to fit: stweaver (default), expandable, default");
+  command
+      ->add_option("--calibrate", options->recorded,
+                   "recorded ranks and what they were of: TRACE:gpus=32,pp=4,mbs=1,stage=0 ...")
+      ->check(file_name());
+  command
+      ->add_option("--software", options->software,
+                   "whose settings to print: megatron, torchtitan, deepspeed (default: all)")
+      ->delimiter(',');
   command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...");
   command
       ->add_option("--objective", options->objectives,
@@ -191,7 +287,10 @@ void add_advise(CLI::App& app, int& status) {
   predict_option->check(file_name())->excludes(fit_option);
   fit_option->check(file_name());
   command->add_option("--constants", options->constants, "constants that --fit wrote")->check(file_name());
-  command->add_option("-o,--output", options->output, "where --fit writes the constants")->check(file_name());
+  command
+      ->add_option("-o,--output", options->output,
+                   "an HTML page of the front to write besides; with --fit, where the constants go")
+      ->check(file_name());
   command->add_option("--only", options->only, "the constants that --fit may change")->delimiter(',');
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <exception>
 #include <mutex>
-#include <span>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 
@@ -20,25 +19,22 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double evaluate_one(const Problem& problem, std::span<const double> point, std::span<double> objectives) {
-  const double violation = problem.evaluate(point, objectives);
-  if (!std::isfinite(violation) || violation < 0)
-    fail("evaluate() returned a violation of ", violation,
-         ": return 0 where feasible, else a positive number");
-  for (std::size_t k = 0; k < objectives.size(); ++k) {
-    if (!std::isfinite(objectives[k]))
-      fail("evaluate() gave objective ", k, " as ", objectives[k],
-           ": give finite objectives, and a positive violation where there are none");
-  }
-  return violation;
-}
-
 }  // namespace
 
-Evaluator::Evaluator(const Problem& problem, int threads)
+Clock::time_point deadline_of(Clock::time_point begin, const SearchOptions& options) {
+  constexpr double kLong = 1e9;
+  if (!options.seconds || *options.seconds > kLong) return Clock::time_point::max();
+  return begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options.seconds));
+}
+
+Evaluator::Evaluator(const Problem& problem, const SearchOptions& options)
     : problem_(problem),
-      threads_(threads > 0 ? static_cast<std::size_t>(threads)
-                           : std::max(1U, std::thread::hardware_concurrency())) {}
+      threads_(options.threads > 0 ? static_cast<std::size_t>(options.threads)
+                                   : std::max(1U, std::thread::hardware_concurrency())),
+      stop_(options.stop),
+      deadline_(deadline_of(Clock::now(), options)) {
+  if (!problem.evaluate) fail("the problem has no function to evaluate: set `evaluate`");
+}
 
 std::size_t Evaluator::threads_for(std::size_t count) const {
   const double worth = seconds_ * static_cast<double>(count) / kWorthAThread;
@@ -47,23 +43,22 @@ std::size_t Evaluator::threads_for(std::size_t count) const {
                                             : std::max<std::size_t>(1, static_cast<std::size_t>(worth));
 }
 
-void Evaluator::evaluate(const Points& points, std::stop_token stop, Clock::time_point deadline,
-                         Points& objectives, std::vector<double>& violations) {
-  const std::size_t first = objectives.size();
+Evaluations Evaluator::evaluate(const Points& points) {
   const std::size_t count = points.size();
-  objectives.resize(first + count);
-  violations.resize(first + count);
+  Evaluations found{.objectives = Points(static_cast<std::size_t>(problem_.objectives)),
+                    .violations = std::vector<double>(count)};
+  found.objectives.resize(count);
   const Clock::time_point begin = Clock::now();
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   std::size_t failed = count;  // the first point that failed, so that it is the same on any number of threads
   const auto work = [&](std::size_t end) {
-    while (!stop.stop_requested() && Clock::now() < deadline) {
+    while (!stop_.stop_requested() && Clock::now() < deadline_) {
       const std::size_t i = next++;
       if (i >= end) return;
       try {
-        violations[first + i] = evaluate_one(problem_, points[i], objectives[first + i]);
+        found.violations[i] = problem_.evaluate(points[i], found.objectives[i]);
       } catch (...) {
         const std::scoped_lock lock(mutex);
         if (i < failed) failure = std::current_exception();
@@ -87,10 +82,11 @@ void Evaluator::evaluate(const Points& points, std::stop_token stop, Clock::time
   if (failure) std::rethrow_exception(failure);
   // Who takes a point finishes it: what is evaluated are the points before the next.
   const std::size_t evaluated = std::min(next.load(), count);
-  objectives.resize(first + evaluated);
-  violations.resize(first + evaluated);
+  found.objectives.resize(evaluated);
+  found.violations.resize(evaluated);
   if (evaluated > 0)
     seconds_ = seconds_since(begin) * static_cast<double>(threads) / static_cast<double>(evaluated);
+  return found;
 }
 
 }  // namespace stweaver::pareto

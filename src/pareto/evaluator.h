@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <stop_token>
-#include <vector>
 
+#include "pareto/maoea_cs.h"
 #include "pareto/points.h"
 #include "pareto/problem.h"
 
@@ -13,15 +13,16 @@ namespace stweaver::pareto {
 
 using Clock = std::chrono::steady_clock;
 
+/// When a search that begins then has to end.
+Clock::time_point deadline_of(Clock::time_point begin, const SearchOptions& options);
+
 class Evaluator {
  public:
-  /// `threads` 0: as many as the machine has. `problem` must outlive it.
-  Evaluator(const Problem& problem, int threads);
+  /// Its time begins now. `problem` must outlive it. Error when the problem has nothing to evaluate it.
+  Evaluator(const Problem& problem, const SearchOptions& options);
 
-  /// Appends the objectives and violations of the points in their order, up to where `stop` or the deadline
-  /// ended it. Error as for minimize().
-  void evaluate(const Points& points, std::stop_token stop, Clock::time_point deadline, Points& objectives,
-                std::vector<double>& violations);
+  /// What the points are, up to where the options' `stop` or `seconds` ended it.
+  Evaluations evaluate(const Points& points);
 
  private:
   /// How many threads are worth their start for so many points.
@@ -29,6 +30,8 @@ class Evaluator {
 
   const Problem& problem_;
   std::size_t threads_;
+  std::stop_token stop_;
+  Clock::time_point deadline_;
   double seconds_ = 0;  ///< that one evaluation takes, as the last points showed
 };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "pareto/evaluator.h"
 #include "pareto/operators.h"
 #include "pareto/points.h"
 #include "pareto/search.h"
@@ -83,23 +84,65 @@ class NadirWatch {
 
 }  // namespace
 
-SearchResult minimize(const Problem& problem, const SearchOptions& options) {
-  Search search(problem, options);
-  search.advance(search.random_points());
-  NadirWatch watch(options.normalize);
-  std::optional<std::int64_t> switched_at;
-  const double end = static_cast<double>(options.evaluations) + (2 * static_cast<double>(search.capacity()));
-  watch.is_stable_after(search.box());
-  while (!search.is_over()) {
+struct MaoeaCs::State {
+  State(Problem given, const SearchOptions& options)
+      : problem(std::move(given)),
+        search(problem, options),
+        watch(options.normalize),
+        allowed(options.evaluations) {}
+
+  Points generation() {
+    if (search.corners().empty()) return search.random_points();  // the first
     const double focus = switched_at ? 1 - kFocus : kFocus;
+    const double end = static_cast<double>(allowed) + (2 * static_cast<double>(search.capacity()));
     const double exponent = kExponent * (1 - (static_cast<double>(search.evaluations()) / end));
-    search.advance(search.random().uniform() <= focus ? mutated_corners(search, problem, exponent)
-                                                      : offspring(search, problem));
-    if (watch.is_stable_after(search.box()) && !switched_at) switched_at = search.evaluations();
+    return search.random().uniform() <= focus ? mutated_corners(search, problem, exponent)
+                                              : offspring(search, problem);
   }
-  SearchResult result = search.result();
-  result.switched_at = switched_at;
+
+  Problem problem;
+  Search search;
+  NadirWatch watch;
+  std::int64_t allowed;
+  std::optional<std::int64_t> switched_at;
+};
+
+MaoeaCs::MaoeaCs(const Problem& problem, const SearchOptions& options)
+    : state_(std::make_unique<State>(problem, options)) {}
+MaoeaCs::MaoeaCs(MaoeaCs&& other) noexcept = default;
+MaoeaCs& MaoeaCs::operator=(MaoeaCs&& other) noexcept = default;
+MaoeaCs::~MaoeaCs() = default;
+
+Points MaoeaCs::ask() {
+  return state_->search.unseen(state_->generation());
+}
+
+void MaoeaCs::tell(const Points& points, const Evaluations& evaluations) {
+  Search& search = state_->search;
+  search.take(points, evaluations);
+  if (search.corners().empty()) return;  // nothing is known yet
+  if (state_->watch.is_stable_after(search.box()) && !state_->switched_at)
+    state_->switched_at = search.evaluations();
+}
+
+std::optional<End> MaoeaCs::end() const {
+  return state_->search.end();
+}
+
+SearchResult MaoeaCs::result() const {
+  SearchResult result = state_->search.result();
+  result.switched_at = state_->switched_at;
   return result;
+}
+
+SearchResult minimize(const Problem& problem, const SearchOptions& options) {
+  MaoeaCs search(problem, options);
+  Evaluator evaluator(problem, options);
+  do {
+    const Points points = search.ask();
+    search.tell(points, evaluator.evaluate(points));
+  } while (!search.end());
+  return search.result();
 }
 
 }  // namespace stweaver::pareto

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <vector>
 
+#include "pareto/points.h"
 #include "pareto/problem.h"
 
 namespace stweaver::pareto {
@@ -32,6 +34,11 @@ struct SearchOptions {
   bool normalize = true;
 };
 
+/// Why a search is over.
+enum class End : unsigned char { kEvaluations, kNoNewPoints, kStagnation, kSeconds, kStopped };
+/// "evaluations", "no new points", ...
+const char* name_of(End end);
+
 struct SearchResult {
   std::vector<Solution> population;  ///< the last generation, dominated members among it
   /// With `archive`: all feasible points evaluated that no other dominates, of equal ones the first.
@@ -41,6 +48,7 @@ struct SearchResult {
   std::int64_t generations = 0;
   std::optional<std::int64_t> switched_at = {};  ///< evaluations when corners were stable
   double seconds = 0;
+  std::optional<End> end = {};  ///< nothing while it could go on
 };
 
 /// Searches `problem`. The same seed gives the same result on any number of threads, unless `seconds` or
@@ -50,5 +58,29 @@ struct SearchResult {
 /// Error when the problem or an option makes no sense, and when evaluate() returns what it must not; what
 /// evaluate() throws is passed on.
 SearchResult minimize(const Problem& problem, const SearchOptions& options = {});
+
+/// The same search for who evaluates points himself, wherever that is: until there is an end(), ask() for
+/// points and tell() what they are. It needs no Problem::evaluate; of the options `threads` means nothing.
+class MaoeaCs {
+ public:
+  /// Error as for minimize().
+  MaoeaCs(const Problem& problem, const SearchOptions& options);
+  MaoeaCs(MaoeaCs&& other) noexcept;
+  MaoeaCs& operator=(MaoeaCs&& other) noexcept;
+  ~MaoeaCs();
+
+  /// The points of the next generation; none where it found no new ones, which is to be told as well.
+  Points ask();
+  /// Of the first points that were asked for, or some of them. Error for a number that is not finite, and a
+  /// negative violation.
+  void tell(const Points& points, const Evaluations& evaluations);
+
+  [[nodiscard]] std::optional<End> end() const;
+  [[nodiscard]] SearchResult result() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace stweaver::pareto

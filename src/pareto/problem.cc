@@ -43,7 +43,6 @@ Variable categorical_variable(std::int64_t count) {
 void check_problem(const Problem& problem) {
   if (problem.variables.empty()) fail("the problem has no variables: give one at least");
   if (problem.objectives < 1) fail("the problem has no objectives: give one at least");
-  if (!problem.evaluate) fail("the problem has no function to evaluate: set `evaluate`");
   for (std::size_t i = 0; i < problem.variables.size(); ++i) check_variable(problem.variables[i], i);
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "pareto/points.h"
 #include "pareto/random.h"
 
 namespace stweaver::pareto {
@@ -34,7 +35,8 @@ struct Problem {
 
   /// Writes the objectives, all to be minimised, of a point, and returns by how much it violates the
   /// constraints in all: 0 where it is feasible. Objectives come in as zeros and may stay so where the
-  /// violation is positive. Everything is finite. Several threads call it at once.
+  /// violation is positive. Everything is finite. Several threads call it at once. Who asks for points and
+  /// evaluates them himself (MaoeaCs) leaves it empty.
   std::function<double(std::span<const double> variables, std::span<double> objectives)> evaluate;
 
   /// Optional: changes a point that makes no sense into one that does before it is evaluated, and stays in
@@ -48,8 +50,14 @@ struct Solution {
   double violation = 0;
 };
 
+/// What evaluating points gave; where it ended early, of the first points only.
+struct Evaluations {
+  Points objectives;
+  std::vector<double> violations;
+};
+
 /// Error when a variable's bounds are not finite, in the wrong order or, but for reals, no whole numbers; or
-/// when there are no variables, no objectives or nothing to evaluate them.
+/// when there are no variables or no objectives.
 void check_problem(const Problem& problem);
 
 }  // namespace stweaver::pareto

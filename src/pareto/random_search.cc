@@ -1,12 +1,17 @@
 #include "pareto/random_search.h"
 
+#include "pareto/evaluator.h"
 #include "pareto/search.h"
 
 namespace stweaver::pareto {
 
 SearchResult random_search(const Problem& problem, const SearchOptions& options) {
   Search search(problem, options);
-  while (!search.is_over()) search.advance(search.random_points());
+  Evaluator evaluator(problem, options);
+  while (!search.end()) {
+    const Points points = search.unseen(search.random_points());
+    search.take(points, evaluator.evaluate(points));
+  }
   return search.result();
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -50,10 +51,21 @@ std::size_t capacity_of(const Problem& problem, const SearchOptions& options) {
   return std::max((asked + objectives - 1) / objectives, std::size_t{2}) * objectives;
 }
 
-Clock::time_point deadline_of(Clock::time_point begin, const SearchOptions& options) {
-  constexpr double kLong = 1e9;
-  if (!options.seconds || *options.seconds > kLong) return Clock::time_point::max();
-  return begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options.seconds));
+std::string text_of(std::span<const double> point) {
+  std::string values;
+  for (const double value : point) values += text(values.empty() ? "" : ", ", value);
+  return "(" + values + ")";
+}
+
+void check_values(std::span<const double> point, std::span<const double> objectives, double violation) {
+  if (!std::isfinite(violation) || violation < 0)
+    fail("the point ", text_of(point), " has a violation of ", violation,
+         ": give 0 where it is feasible, else a positive number");
+  for (std::size_t k = 0; k < objectives.size(); ++k) {
+    if (!std::isfinite(objectives[k]))
+      fail("the point ", text_of(point), " has objective ", k, " at ", objectives[k],
+           ": give finite objectives, and a positive violation where there are none");
+  }
 }
 
 bool all_discrete(const Problem& problem) {
@@ -114,6 +126,22 @@ Points in_units(Points objectives, const std::vector<double>& units) {
 
 }  // namespace
 
+const char* name_of(End end) {
+  switch (end) {
+    case End::kEvaluations:
+      return "evaluations";
+    case End::kNoNewPoints:
+      return "no new points";
+    case End::kStagnation:
+      return "stagnation";
+    case End::kSeconds:
+      return "seconds";
+    case End::kStopped:
+      return "stopped";
+  }
+  return "";
+}
+
 Search::Search(const Problem& problem, const SearchOptions& options)
     : problem_(problem),
       options_(options),
@@ -122,7 +150,6 @@ Search::Search(const Problem& problem, const SearchOptions& options)
       begin_(Clock::now()),
       deadline_(deadline_of(begin_, options)),
       random_(options.seed),
-      evaluator_(problem, options.threads),
       variables_(problem.variables.size()),
       objectives_(static_cast<std::size_t>(problem.objectives)) {}
 
@@ -133,10 +160,13 @@ Points Search::random_points() {
   return points;
 }
 
-bool Search::is_over() const {
-  return evaluations_ >= options_.evaluations || idle_ >= kMostIdle || options_.stop.stop_requested() ||
-         Clock::now() >= deadline_ ||
-         (options_.stagnation > 0 && evaluations_ - moved_at_ >= options_.stagnation);
+std::optional<End> Search::end() const {
+  if (options_.stop.stop_requested()) return End::kStopped;
+  if (Clock::now() >= deadline_) return End::kSeconds;
+  if (evaluations_ >= options_.evaluations) return End::kEvaluations;
+  if (idle_ >= kMostIdle) return End::kNoNewPoints;
+  if (options_.stagnation > 0 && evaluations_ - moved_at_ >= options_.stagnation) return End::kStagnation;
+  return std::nullopt;
 }
 
 bool Search::is_new(std::span<const double> point) {
@@ -163,15 +193,16 @@ Points Search::unseen(Points points) {
   return chosen;
 }
 
-void Search::advance(Points points) {
-  const Points fresh = unseen(std::move(points));
-  const std::size_t before = violations_.size();
-  evaluator_.evaluate(fresh, options_.stop, deadline_, objectives_, violations_);
-  const std::size_t evaluated = violations_.size() - before;
+void Search::take(const Points& points, const Evaluations& evaluations) {
+  const std::size_t evaluated = evaluations.violations.size();
+  for (std::size_t i = 0; i < evaluated; ++i)
+    check_values(points[i], evaluations.objectives[i], evaluations.violations[i]);
   for (std::size_t i = 0; i < evaluated; ++i) {
-    variables_.add(fresh[i]);
-    if (options_.archive && violations_[before + i] == 0)
-      archive_.offer(objectives_[before + i], {fresh[i].begin(), fresh[i].end()});
+    variables_.add(points[i]);
+    objectives_.add(evaluations.objectives[i]);
+    violations_.push_back(evaluations.violations[i]);
+    if (options_.archive && violations_.back() == 0)
+      archive_.offer(evaluations.objectives[i], {points[i].begin(), points[i].end()});
   }
   evaluations_ += static_cast<std::int64_t>(evaluated);
   ++generations_;
@@ -238,6 +269,7 @@ SearchResult Search::result() const {
   for (const auto& entry : archive_.entries()) result.archive.push_back({entry.payload, entry.objectives, 0});
   result.evaluations = evaluations_;
   result.generations = generations_;
+  result.end = end();
   result.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   return result;
 }

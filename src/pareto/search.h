@@ -1,8 +1,9 @@
-// What searches by populations have in common: evaluation, selection, and when to end.
+// What searches by populations have in common: new points, selection, and when to end.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -20,11 +21,14 @@ class Search {
   /// Error when the problem or an option makes no sense. `problem` must outlive it.
   Search(const Problem& problem, const SearchOptions& options);
 
-  /// Evaluates the points, children of a generation or the first population, and selects from them and the
-  /// population. Where all variables are discrete, those seen before are mutated first, or left out.
-  void advance(Points points);
+  /// The points to evaluate for these, children of a generation or the first population: mended, and where
+  /// all variables are discrete, those seen before mutated, or left out.
+  Points unseen(Points points);
+  /// Selects from the first points, as many as were evaluated, and the population. Error for values that
+  /// evaluate() must not give.
+  void take(const Points& points, const Evaluations& evaluations);
 
-  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] std::optional<End> end() const;
   [[nodiscard]] Points random_points();
 
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
@@ -39,7 +43,6 @@ class Search {
   [[nodiscard]] SearchResult result() const;
 
  private:
-  Points unseen(Points points);
   bool is_new(std::span<const double> point);
   void select_population();
   Selection selection_of(const Points& objectives);
@@ -54,7 +57,6 @@ class Search {
   Clock::time_point begin_;
   Clock::time_point deadline_;
   Random random_;
-  Evaluator evaluator_;
 
   Points variables_;  // of the population; row i here belongs to row i there
   Points objectives_;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "report/configuration_words.h"
 #include "report/table.h"
 #include "report/wording.h"
 
@@ -21,35 +22,6 @@ std::vector<double> totals_of(std::span<const StepTime> times) {
   totals.reserve(times.size());
   for (const StepTime& time : times) totals.push_back(time.total);
   return totals;
-}
-
-/// "tp4 pp2 cp1 ..." without what is 1.
-std::string layout_of(const Configuration& how) {
-  std::string layout;
-  const auto add = [&layout](const char* name, int value) {
-    if (value > 1) layout += fmt::format("{}{}{}", layout.empty() ? "" : " ", name, value);
-  };
-  add("tp", how.tp);
-  add("pp", how.pp);
-  add("vp", how.virtual_stages);
-  add("cp", how.cp);
-  add("ep", how.ep);
-  add("dp", data_parallel(how));
-  if (how.zero == 3) layout += layout.empty() ? "fsdp" : " fsdp";
-  return layout.empty() ? "-" : layout;
-}
-
-/// "none", "selective", "full", "full, 3 layers".
-std::string recompute_of(const Configuration& how) {
-  std::string name = name_of(how.recompute);
-  if (how.recompute == Recompute::kFull && how.recompute_layers > 0)
-    name += fmt::format(", {} layer{}", how.recompute_layers, how.recompute_layers > 1 ? "s" : "");
-  return name;
-}
-
-/// Nothing where there are no lines.
-std::string headed(const char* head, const std::string& lines) {
-  return lines.empty() ? "" : fmt::format("\n{}:\n{}", head, lines);
 }
 
 std::string left_out_text(const Measurements& measured) {
@@ -122,24 +94,6 @@ Json accuracy_json(const Measurements& measured, const Accuracy& accuracy) {
               {"choices", accuracy.choices}};
   out["left_out"] = measured.left_out;
   return out;
-}
-
-Json configuration_json(const Configuration& how) {
-  return {{"gpus", how.gpus},
-          {"tp", how.tp},
-          {"pp", how.pp},
-          {"virtual_stages", how.virtual_stages},
-          {"cp", how.cp},
-          {"ep", how.ep},
-          {"dp", data_parallel(how)},
-          {"zero", how.zero},
-          {"micro_batch", how.micro_batch},
-          {"global_batch", how.global_batch},
-          {"sequence", how.sequence},
-          {"recompute", name_of(how.recompute)},
-          {"recompute_layers", how.recompute_layers},
-          {"offload_optimizer", how.offload_optimizer},
-          {"precision", name_of(how.precision)}};
 }
 
 }  // namespace
@@ -238,81 +192,6 @@ Json fit_json(const Measurements& measured, std::span<const StepTime> times,
       constants[info.name] = fitted.*info.member;
   Json out = {{"kind", measured.kind}, {"constants", constants}};
   out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
-  return out;
-}
-
-std::string advise_text(const Recommendation& advice) {
-  if (advice.choices.empty())
-    return fmt::format(
-        "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
-        "or more pipeline stages may help\n",
-        advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
-  Table table(
-      {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
-       advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},
-      "rrlrlrrrrrrr");
-  std::string megatron;
-  std::string torchtitan;
-  std::string deepspeed;
-  for (std::size_t i = 0; i < advice.choices.size(); ++i) {
-    const auto& [choice, reservation] = advice.choices[i];
-    const Configuration& how = choice.configuration;
-    table.add_row(
-        {std::to_string(i + 1), std::to_string(how.gpus), layout_of(how), std::to_string(how.micro_batch),
-         recompute_of(how) + (how.offload_optimizer ? ", offload" : ""),
-         fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
-         fmt::format("{:.4g}", choice.cost() * advice.price.value_or(1)),
-         fmt::format("{:.1f}", to_gib(reservation.planned)),
-         fmt::format("{:.1f}", to_gib(reservation.expandable)),
-         fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
-    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
-    const auto add = [i](std::string& to, const std::optional<std::string>& settings) {
-      if (settings) to += fmt::format("{}: {}\n", i + 1, *settings);
-    };
-    add(megatron, megatron_arguments(job));
-    add(torchtitan, torchtitan_arguments(job));
-    add(deepspeed, deepspeed_configuration(job));
-  }
-  return table.text() +
-         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",
-                     advice.choices.size(), advice.front.choices.size(),
-                     advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
-                     advice.seconds, advice.front.stopped ? ", stopped early" : "") +
-         headed("for Megatron-LM", megatron) + headed("for torchtitan", torchtitan) +
-         headed("for DeepSpeed", deepspeed);
-}
-
-Json advise_json(const Recommendation& advice) {
-  Json out = {{"model", advice.model.name},
-              {"gpu", advice.gpu.name},
-              {"evaluations", advice.front.evaluations},
-              {"exhaustive", advice.front.exhaustive},
-              {"seconds", advice.seconds},
-              {"front", advice.front.choices.size()},
-              {"stopped", advice.front.stopped},
-              {"max_memory", static_cast<Bytes>(advice.memory)}};
-  Json choices = Json::array();
-  for (const auto& [choice, reservation] : advice.choices) {
-    const Configuration& how = choice.configuration;
-    const Job job{.model = advice.model, .gpu = advice.gpu, .configuration = how};
-    const std::optional<std::string> torchtitan = torchtitan_arguments(job);
-    const std::optional<std::string> deepspeed = deepspeed_configuration(job);
-    choices.push_back({{"configuration", configuration_json(how)},
-                       {"step_seconds", choice.seconds},
-                       {"tokens_per_second", choice.rate()},
-                       {"gpu_hours_per_billion_tokens", choice.cost()},
-                       {"headroom", choice.headroom},
-                       {"live", static_cast<Bytes>(choice.memory)},
-                       {"requested", reservation.requested},
-                       {"reserved", reservation.planned},
-                       {"reserved_native", reservation.native},
-                       {"reserved_expandable", reservation.expandable},
-                       {"stage", choice.stage},
-                       {"megatron", megatron_arguments(job)},
-                       {"torchtitan", torchtitan ? Json(*torchtitan) : Json()},
-                       {"deepspeed", deepspeed ? Json::parse(*deepspeed) : Json()}});
-  }
-  out["choices"] = std::move(choices);
   return out;
 }
 

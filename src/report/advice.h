@@ -1,7 +1,6 @@
-// What `advise` answers, as text and as JSON.
+// What `advise --predict` and `advise --fit` answer, as text and as JSON.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,24 +20,5 @@ std::string fit_text(const Measurements& measured, std::span<const StepTime> tim
                      const std::vector<std::string>& names, const Constants& fitted);
 nlohmann::ordered_json fit_json(const Measurements& measured, std::span<const StepTime> times,
                                 const std::vector<std::string>& names, const Constants& fitted);
-
-/// A choice with what its fullest rank would reserve.
-struct PlannedChoice {
-  Choice choice;
-  Reservation reservation;
-};
-
-/// `advise MODEL`: the choices, and how they were found.
-struct Recommendation {
-  ModelShape model;
-  Gpu gpu;
-  std::vector<PlannedChoice> choices;  ///< in order of time
-  Front front;                         ///< that they were taken from
-  double seconds = 0;
-  double memory = 0;            ///< bytes that were allowed
-  std::optional<double> price;  ///< of a GPU hour, in whatever money
-};
-std::string advise_text(const Recommendation& advice);
-nlohmann::ordered_json advise_json(const Recommendation& advice);
 
 }  // namespace stweaver

@@ -74,4 +74,13 @@ Curve downsample(const Curve& curve, std::size_t most) {
   return kept;
 }
 
+Curve part_of(const Curve& curve, const Lifespan& span) {
+  Curve part = {{0, value_at(curve, span.lower)}};
+  for (const Reserve& point : curve) {
+    if (point.time > span.lower && point.time < span.upper)
+      part.push_back({point.time - span.lower, point.bytes});
+  }
+  return part;
+}
+
 }  // namespace stweaver

@@ -20,6 +20,9 @@ Bytes value_at(const Curve& curve, Time time);
 /// The largest value in `span`; 0 without a point before its end.
 Bytes peak_in(const Curve& curve, const Lifespan& span);
 
+/// The points of `span`, counted from its begin; what was held there already is the first.
+Curve part_of(const Curve& curve, const Lifespan& span);
+
 /// At most about `most` (4 at least) points of the curve. Time from its first to its last point is cut into
 /// equal stretches, and of each the first, the last, a least and a largest point stay: so all extremes are
 /// exact, and every point that stays is one of the curve's.

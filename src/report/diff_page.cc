@@ -21,16 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kCurvePoints = 8192;
 constexpr std::size_t kMostChanges = 1000;
 
-/// The points of `span`, counted from its begin; what was held there already is the first.
-Curve part_of(const Curve& curve, const Lifespan& span) {
-  Curve part = {{0, value_at(curve, span.lower)}};
-  for (const Reserve& point : curve) {
-    if (point.time > span.lower && point.time < span.upper)
-      part.push_back({point.time - span.lower, point.bytes});
-  }
-  return part;
-}
-
 /// Adds a run's curve to the columns; gives what else there is to say of it.
 Json run_json(const Trace& trace, const std::string& name, Columns& columns) {
   const Curve curve = requested_curve(trace);

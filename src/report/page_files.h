@@ -9,5 +9,6 @@ extern const std::string_view kPageHtml;      ///< with places to fill in: {{tit
 extern const std::string_view kPageStyle;     ///< CSS
 extern const std::string_view kReportScript;  ///< all modules of the page of `report` as one
 extern const std::string_view kDiffScript;    ///< of `diff`
+extern const std::string_view kFrontScript;   ///< of `advise`
 
 }  // namespace stweaver

@@ -1,5 +1,6 @@
 #include "advise/space.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -79,6 +80,41 @@ TEST(Grid, HoldsToWhatIsFixedAndRefusesWhatIsNoParameter) {
     space.fixed = {{name, "0"}};
     EXPECT_EQ(Grid(space).count(1), 0) << name;
   }
+}
+
+TEST(Grid, HasWholeNodesOfTheSizeThatTheyHave) {
+  Space space = space_of("llama3_8b", 18);
+  space.gpu.domain = 6;
+  space.global_batch = 72;
+  std::set<int> gpus;
+  int widest = 0;
+  Grid(space).for_each([&](const Job& job) {
+    gpus.insert(job.configuration.gpus);
+    widest = std::max(widest, job.configuration.tp);
+    return true;
+  });
+  EXPECT_EQ(gpus, (std::set<int>{1, 2, 4, 6, 12, 18}));
+  EXPECT_EQ(widest, 4);
+}
+
+TEST(JobNamed, IsWhatIsNamedAndNothingElse) {
+  const Space space = space_of("llama3_8b", 16);
+  const Job job = job_named(space, {{"pp", "4"}, {"recompute", "full"}, {"global_batch", "32"}});
+  EXPECT_EQ(job.configuration.gpus, 16);
+  EXPECT_EQ(job.configuration.pp, 4);
+  EXPECT_EQ(job.configuration.recompute, Recompute::kFull);
+  EXPECT_EQ(job.configuration.global_batch, 32);
+  EXPECT_EQ(job.configuration.tp, 1);
+  EXPECT_THROW(job_named(space, {{"pq", "4"}}), Error);
+  EXPECT_THROW(job_named(space, {{"pp", "x"}}), Error);
+  EXPECT_THROW(job_named(space, {{"pp", "3"}}), Error);
+}
+
+TEST(Links, AreKnownByName) {
+  const Gpu& gpu = known_gpu("h100");
+  EXPECT_EQ(link_named("nvlink", gpu), gpu.link);
+  EXPECT_NEAR(link_named("pcie4", gpu), 31.5e9, 0.1e9);
+  EXPECT_THROW(link_named("pcie", gpu), Error);
 }
 
 }  // namespace

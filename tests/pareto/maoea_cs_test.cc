@@ -292,6 +292,51 @@ TEST(Minimize, PassesOnWhatAnEvaluationThrows) {
   EXPECT_THROW(minimize(problem, {.evaluations = 1'000, .threads = 3}), std::runtime_error);
 }
 
+/// What the problem's own function says of the first `count` points.
+Evaluations evaluated(const Problem& problem, const Points& points, std::size_t count) {
+  Evaluations found{.objectives = Points(static_cast<std::size_t>(problem.objectives)), .violations = {}};
+  found.objectives.resize(count);
+  for (std::size_t i = 0; i < count; ++i)
+    found.violations.push_back(problem.evaluate(points[i], found.objectives[i]));
+  return found;
+}
+
+TEST(MaoeaCs, FindsTheSameFrontWhereverItsPointsAreEvaluated) {
+  const Problem problem = discrete_problem();
+  const SearchOptions options{.evaluations = 500, .archive = true};
+  MaoeaCs search(problem, options);
+  while (!search.end()) {
+    const Points points = search.ask();
+    search.tell(points, evaluated(problem, points, points.size()));
+  }
+  const SearchResult there = minimize(problem, options);
+  EXPECT_EQ(variables_of(search.result().population), variables_of(there.population));
+  EXPECT_EQ(variables_of(search.result().archive), variables_of(there.archive));
+  EXPECT_EQ(search.end(), there.end);
+}
+
+TEST(MaoeaCs, IsToldAsMuchAsIsKnown) {
+  const Problem problem = corners_problem(2);
+  MaoeaCs search(problem, {.evaluations = 1'000});
+  const Points none = search.ask();
+  search.tell(none, evaluated(problem, none, 0));
+  EXPECT_THAT(search.result().population, IsEmpty());
+  const Points some = search.ask();
+  search.tell(some, evaluated(problem, some, 7));
+  EXPECT_THAT(search.result().population, SizeIs(7));
+  EXPECT_EQ(search.result().evaluations, 7);
+  EXPECT_FALSE(search.end());
+}
+
+TEST(MaoeaCs, SaysWhichPointHasNoValue) {
+  MaoeaCs search(corners_problem(2), {});
+  Points point(2);
+  point.add(std::vector<double>{0.5, 0.25});
+  Evaluations found{.objectives = Points(2), .violations = {0}};
+  found.objectives.add(std::vector<double>{1, std::numeric_limits<double>::quiet_NaN()});
+  EXPECT_THAT(error_of([&] { search.tell(point, found); }), HasSubstr("(0.5, 0.25) has objective 1 at nan"));
+}
+
 TEST(RandomSearch, KeepsThePopulationAndTheBudget) {
   const SearchResult result = random_search(discrete_problem(), {.evaluations = 500, .seed = 3});
   EXPECT_THAT(result.population, SizeIs(50));

@@ -1,10 +1,11 @@
 """The command's advise: its documents, and what it refuses."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import Answer, Run
+from conftest import TRACES, Answer, Run
 
 LAYOUTS = ["1,1", "2,1", "4,1", "1,2"]
 PEAKS = "gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,mbs,gbs,stage,compiled,peak_allocated_bytes\n"
@@ -94,6 +95,79 @@ def test_costs_are_in_hours_or_in_the_money_that_is_named(answer: Answer, stweav
     assert "price/Gtoken" in stweaver(*given, "--price", "2.5").stdout
 
 
+def test_a_cluster_is_described_by_nodes_links_and_network(answer: Answer) -> None:
+    given = ["advise", "llama3_8b", "--gpu", "h100", "--choices", "1", "--objective", "time"]
+    usual = answer(*given, "--nodes", "2", "--fix", "gpus=16", "--fix", "tp=8")["choices"][0]
+    assert usual["configuration"]["gpus"] == 16  # nodes of eight
+    assert usual == answer(*given, "--gpus", "16", "--fix", "gpus=16", "--fix", "tp=8")["choices"][0]
+    for worse in (["--link", "pcie4"], ["--network", "1"]):
+        slow = answer(*given, "--nodes", "2", "--fix", "gpus=16", "--fix", "tp=8", *worse)["choices"][0]
+        assert slow["step_seconds"] > usual["step_seconds"]
+    narrow = answer(*given, "--gpus", "16", "--nodes", "8")["choices"][0]
+    assert narrow["configuration"]["tp"] <= 2
+
+
+def test_the_peak_that_has_to_fit_is_that_of_the_allocator_in_use(answer: Answer) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "16", "--gpu", "h100", "--max-memory", "40"]
+    limit = 40 * 2**30
+    planned = answer(*given)["choices"]
+    default = answer(*given, "--allocator", "default")["choices"]
+    assert all(choice["reserved"] <= limit for choice in planned)
+    assert any(choice["reserved_native"] > limit for choice in planned)
+    assert default == [choice for choice in planned if choice["reserved_native"] <= limit]
+
+
+def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "zero=3", "--choices", "2"]
+    text = stweaver(*given, "--software", "torchtitan").stdout
+    assert "for torchtitan:" in text
+    assert "for Megatron-LM:" not in text
+    choice = answer(*given, "--software", "torchtitan,deepspeed")["choices"][0]
+    assert "megatron" not in choice
+    assert "--activation_checkpoint.mode" in choice["torchtitan"]
+
+
+def test_recorded_ranks_calibrate_the_memory_model(answer: Answer, stweaver: Run) -> None:
+    ran = "gpus=32,pp=4,sequence=4096,stage=0"
+    recorded = [
+        f"{TRACES}/llama7b_N.pickle.xz:{ran},mbs=1,global_batch=64",
+        f"{TRACES}/llama7b_R.pickle.xz:{ran},mbs=4,global_batch=512,recompute=full",
+    ]
+    given = ["advise", "llama2_7b", "--gpus", "32", "--gpu", "h200", "--choices", "2", "--fix", "pp=4"]
+    document = answer(*given, "--calibrate", *recorded)
+    calibration = document["calibration"]
+    assert calibration["states"] == pytest.approx(1, abs=0.01)
+    assert 1.1 < calibration["activations"] < 1.4
+    ranks = calibration["ranks"]
+    assert [rank["name"] for rank in ranks] == ["llama7b_N", "llama7b_R"]
+    assert sum(error(rank, "after") for rank in ranks) < 0.6 * sum(error(rank, "before") for rank in ranks)
+    assert error(ranks[1], "left_out") < error(ranks[1], "before") * 2
+    memory = [choice["live"] for choice in document["choices"]]
+    assert memory != [choice["live"] for choice in answer(*given)["choices"]]
+    assert "% before" in stweaver(*given, "--calibrate", *recorded).stdout
+
+
+def error(rank: dict[str, float], kind: str) -> float:
+    return abs(rank[kind] / rank["measured"] - 1)
+
+
+@pytest.mark.parametrize(
+    ("ran", "complaint"),
+    [
+        ("pp=4,stage=4", "stage=4"),
+        ("pq=4", "no such parameter"),
+        ("pp=5", "llama7b_N"),
+        ("tp", "not of the form"),
+    ],
+)
+def test_a_recording_of_no_job_is_refused_in_one_line(stweaver: Run, ran: str, complaint: str) -> None:
+    trace = f"{TRACES}/llama7b_N.pickle.xz:{ran}"
+    result = stweaver("advise", "llama2_7b", "--gpus", "32", "--gpu", "h200", "--calibrate", trace)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert complaint in result.stderr
+
+
 def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(
@@ -128,6 +202,14 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--link", "pcie"], "nvlink pcie3"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--nodes", "3"], "nodes must be alike"),
+        (["llama3_8b", "--nodes", "1000000", "--gpu", "gb200"], "more than"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--network", "0"], "--network"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--allocator", "jemalloc"], "default expandable"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--software", "jax"], "megatron torchtitan"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--calibrate", "x.pickle"], "not of the form"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--calibrate", "x.pickle:tp=1"], "x.pickle"),
     ],
 )
 def test_bad_usage_is_refused_in_one_line(stweaver: Run, arguments: list[str], complaint: str) -> None:
@@ -176,6 +258,19 @@ def test_peaks_are_predicted_beside_measured_ones(answer: Answer, stweaver: Run,
     refused = stweaver("advise", "--fit", table)
     assert refused.returncode == 2
     assert "no times" in refused.stderr
+
+
+def test_a_table_of_peaks_tells_models_by_name_and_their_precision(answer: Answer, tmp_path: Path) -> None:
+    table = tmp_path / "peaks.csv"
+    head = PEAKS.replace("gpu,", "model,sharding,offload,gradient_bytes,moment_bytes,gpu,", 1)
+    rows = ["0,4,4", "0,2,4", "0,2,2", "1,2,2"]
+    shape = "H100,8,1,1,1,4096,1,2,2,1,64,fullest,1,1e10"
+    table.write_text(head + "".join(f"llama2_7b,distributed_optimizer,{row},{shape}\n" for row in rows))
+    predictions = answer("advise", "--predict", table)["predictions"]
+    peaks = [row["predicted_bytes"] for row in predictions]
+    parameters = 6.74e9 / 4  # of a rank, whose optimizer states two share
+    saved = [before - after for before, after in pairwise(peaks)]
+    assert saved == pytest.approx([2 * parameters, 2 * parameters, 4 * parameters], rel=0.05)
 
 
 def test_constants_that_mean_nothing_are_refused(stweaver: Run, table: Path, tmp_path: Path) -> None:

@@ -31,6 +31,14 @@ def test_objectives_and_limits_are_passed_on() -> None:
     assert small.configuration.global_batch == 64
 
 
+def test_a_cluster_and_recordings_are_passed_on() -> None:
+    given = partial(stweaver.advise, "llama3_8b", gpus=16, gpu="h100", choices=1, objectives=["time"])
+    slow = given(nodes=8, link="pcie4", network=5, allocator="default").choices[0]
+    assert slow.step_seconds > given().choices[0].step_seconds
+    with pytest.raises(stweaver.Error, match="not of the form"):
+        given(calibrate=["rank.pickle"])
+
+
 def test_nothing_that_fits_is_an_empty_answer() -> None:
     assert stweaver.advise("llama31_405b", gpus=1, gpu="h100").choices == ()
 

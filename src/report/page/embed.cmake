@@ -5,6 +5,7 @@
 set(shared format colors data view axes curves parts)
 set(report ${shared} map tables main)
 set(diff ${shared} diff)
+set(front ${shared} scales front)
 
 function(embed name content)
   # A compiler need not take string literals longer than this.
@@ -35,4 +36,5 @@ function(embed_script name)
 endfunction()
 embed_script(kReportScript ${report})
 embed_script(kDiffScript ${diff})
+embed_script(kFrontScript ${front})
 file(APPEND ${OUTPUT} "\n}  // namespace stweaver\n")

@@ -1,0 +1,64 @@
+"""Ctrl-C while `stweaver advise` looks for configurations."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from search_test import COMMAND, Search
+
+pytestmark = pytest.mark.slow
+
+# So deep, and on so many GPUs, that there are tens of millions of configurations.
+MODEL = {
+    "num_hidden_layers": 720,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "vocab_size": 32000,
+    "intermediate_size": 4096,
+}
+ASKED = ["--gpus", "1048576", "--gpu", "h100", "--global-batch", "14414400", "--sequence", "65536"]
+
+
+class Advising(Search):
+    """The command looking for configurations, its standard error on a terminal."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        """Start it so that it hears of Ctrl-C, even where these tests run in the background and do not."""
+        self.terminal, end = pty.openpty()
+        inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+        command = [COMMAND, "advise", *arguments, "--choices", "1"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, text=True)
+        signal.signal(signal.SIGINT, inherited)
+        os.close(end)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [(["--exhaustive"], "from all "), (["--evaluations", "1000000"], "from a search of ")],
+    ids=["all", "search"],
+)
+def test_ctrl_c_gives_the_best_so_far(tmp_path: Path, how: list[str], sentence: str) -> None:
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps(MODEL))
+    advising = Advising(model, *ASKED, *how)
+    assert "of them seen" in advising.shown(until="of them seen")
+    advising.process.send_signal(signal.SIGINT)
+    answer = advising.answer()
+    assert advising.process.returncode == 0
+    assert "stopped early" in answer
+    assert sentence in answer
+    assert "--tensor-model-parallel-size" in answer
+
+
+def test_ctrl_c_before_anything_fits_is_no_answer(tmp_path: Path) -> None:
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps(MODEL))
+    advising = Advising(model, *ASKED, "--max-memory", "0.1", "--exhaustive")
+    assert "of them seen" in advising.shown(until="of them seen")
+    advising.process.send_signal(signal.SIGINT)
+    assert advising.answer().startswith("stopped after ")
+    assert advising.process.returncode == 1

@@ -1,0 +1,268 @@
+"""`stweaver.pareto`: the search with objectives in Python, evaluated here, by threads and by processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from stweaver import Error, pareto
+from stweaver.pareto import Categorical, Integer, Point, Problem, Real, minimize
+
+VARIABLES: dict[str, pareto.Variable] = {
+    "x": Real(0, 1),
+    "n": Integer(1, 64),
+    "kind": Categorical(["slow", "quick", "odd"]),
+}
+
+
+def cost(point: Point) -> tuple[float, float]:
+    delay = {"slow": 3.0, "quick": 0.0, "odd": 1.0}[point["kind"]]
+    return point["x"] + point["n"] / 64 + delay, (1 - point["x"]) * 64 / point["n"] + delay
+
+
+def cost_of_all(points: list[Point]) -> list[tuple[float, float]]:
+    return [cost(point) for point in points]
+
+
+PROBLEM = Problem(VARIABLES, objectives=2, evaluate=cost)
+BATCHES = Problem(VARIABLES, objectives=2, evaluate_batch=cost_of_all)
+few = partial(minimize, evaluations=300, seed=7)
+
+
+def test_points_have_the_values_of_their_variables() -> None:
+    result = few(PROBLEM)
+    assert result.end == "evaluations"
+    assert 300 <= result.evaluations < 350
+    for solution in (*result.front, *result.population, *result.corners):
+        point = solution.variables
+        assert isinstance(point["x"], float)
+        assert isinstance(point["n"], int)
+        assert 0 <= point["x"] <= 1 <= point["n"] <= 64
+        assert solution.objectives == cost(point)
+        assert solution.violation == 0
+    assert {solution.variables["kind"] for solution in result.corners} == {"quick"}
+
+
+def test_nothing_on_the_front_is_dominated() -> None:
+    front = [solution.objectives for solution in few(PROBLEM).front]
+    assert front == sorted(front)
+    for before, after in pairwise(front):
+        assert before[0] < after[0]
+        assert before[1] > after[1]
+
+
+@pytest.mark.parametrize(
+    ("problem", "batch"), [(PROBLEM, None), (BATCHES, None), (BATCHES, 7)], ids=["single", "whole", "pieces"]
+)
+def test_a_seed_gives_the_same_front_wherever_points_are_evaluated(
+    problem: Problem, batch: int | None
+) -> None:
+    here = few(PROBLEM)
+    spawn = get_context("spawn")
+    executors: list[Executor] = [ThreadPoolExecutor(4), ProcessPoolExecutor(2, mp_context=spawn)]
+    for executor in executors:
+        with executor:
+            there = few(problem, batch=batch, executor=executor)
+        assert (there.front, there.population) == (here.front, here.population)
+    assert few(problem, batch=batch).front == here.front
+    assert few(problem, batch=batch, seed=8).front != here.front
+
+
+def test_threads_evaluate_a_generation_at_once() -> None:
+    everyone = threading.Barrier(8, timeout=60)
+
+    def evaluate(point: Point) -> tuple[float, float]:
+        everyone.wait()
+        return cost(point)
+
+    problem = Problem(VARIABLES, objectives=2, evaluate=evaluate)
+    with ThreadPoolExecutor(8) as executor:
+        assert minimize(problem, evaluations=16, population=8, executor=executor).evaluations == 16
+
+
+def test_constraints_hold_on_the_front() -> None:
+    def evaluate(point: Point) -> tuple[Sequence[float] | None, Sequence[float]]:
+        excess = (point["n"] - 32, 0.25 - point["x"])
+        return (None if max(excess) > 0 else cost(point), excess)
+
+    result = few(Problem(VARIABLES, objectives=2, evaluate=evaluate, constraints=2), evaluations=2000)
+    assert result.front
+    for solution in result.front:
+        assert solution.variables["n"] <= 32
+        assert solution.variables["x"] >= 0.25
+        assert solution.violation == 0
+    assert min(solution.variables["x"] for solution in result.front) < 0.3
+
+
+def test_a_search_ends_with_its_last_point_or_when_nothing_moves() -> None:
+    small = Problem({"n": Integer(0, 5)}, objectives=2, evaluate=lambda point: (point["n"], -point["n"]))
+    assert few(small).end == "no new points"
+    assert few(small).evaluations == 6
+    flat = Problem({"x": Real(0, 1)}, objectives=1, evaluate=lambda _: (1.0,))
+    result = minimize(flat, stagnation=100)
+    assert result.end == "stagnation"
+    assert result.evaluations < 200
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_search_ends_in_time_with_what_it_has(threads: int) -> None:
+    def evaluate(point: Point) -> tuple[float, float]:
+        time.sleep(0.02)
+        return cost(point)
+
+    problem = Problem(VARIABLES, objectives=2, evaluate=evaluate)
+    executor = ThreadPoolExecutor(threads) if threads else None
+    result = minimize(problem, seconds=0.3, executor=executor)
+    if executor:
+        executor.shutdown()
+    assert result.end == "seconds"
+    assert 1 <= result.evaluations <= 15 * max(threads, 1)
+    assert result.front
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_an_exception_ends_the_search(threads: int) -> None:
+    calls = []
+
+    def evaluate(point: Point) -> tuple[float, float]:
+        calls.append(point)
+        if len(calls) >= 3:
+            raise ZeroDivisionError("of ours")
+        return cost(point)
+
+    problem = Problem(VARIABLES, objectives=2, evaluate=evaluate)
+    executor = ThreadPoolExecutor(threads) if threads else None
+    with pytest.raises(ZeroDivisionError, match="of ours"):
+        minimize(problem, executor=executor)
+    if executor:
+        executor.shutdown()
+    assert len(calls) < 50, "the rest of the generation is not begun"
+
+
+def test_an_interrupt_gives_the_best_so_far() -> None:
+    calls = []
+
+    def evaluate(point: Point) -> tuple[float, float]:
+        calls.append(point)
+        if len(calls) == 60:
+            raise KeyboardInterrupt
+        return cost(point)
+
+    result = minimize(Problem(VARIABLES, objectives=2, evaluate=evaluate))
+    assert result.end == "interrupt"
+    assert result.evaluations == 59
+    assert result.front
+
+
+# As from a terminal: every process of the group gets the signal.
+INTERRUPTED = """
+import signal, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from stweaver.pareto import Problem, Real, minimize
+
+def evaluate(point):
+    time.sleep(0.01)
+    return point["x"], -point["x"]
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever was inherited
+    problem = Problem({"x": Real(0, 1)}, objectives=2, evaluate=evaluate)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        executor.submit(evaluate, {"x": 0}).result()
+        print("ready", flush=True)
+        result = minimize(problem, evaluations=10**6, executor=executor)
+    print(result.end, result.evaluations > 0, len(result.front) > 0)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_processes_too_and_gives_the_best_so_far(tmp_path: Path) -> None:
+    program = tmp_path / "interrupted.py"
+    program.write_text(INTERRUPTED)
+    process = subprocess.Popen(
+        [sys.executable, program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # of processes that were interrupted
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == "interrupt True True\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ((1.0, float("nan")), "objective 1 is nan"),
+        ((float("inf"), 1.0), "objective 0 is inf"),
+        ((1.0,), "1 objectives, not 2"),
+        (None, "no sequence of numbers"),
+        (("a", "b"), "no sequence of numbers"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_that_names_the_point(
+    answer: Any,  # noqa: ANN401  (that is the point)
+    complaint: str,
+) -> None:
+    problem = Problem(VARIABLES, objectives=2, evaluate=lambda _: answer)
+    with pytest.raises(Error, match=complaint) as error:
+        few(problem)
+    assert re.search(r"at the point {'x': 0\.\d+, 'n': \d+, 'kind': '\w+'}", str(error.value))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "complaint"),
+    [
+        (Problem(VARIABLES, 2), {}, "one of evaluate and evaluate_batch"),
+        (Problem(VARIABLES, 2, cost, cost_of_all), {}, "one of evaluate and evaluate_batch"),
+        (Problem({}, 2, cost), {}, "no variables"),
+        (Problem(VARIABLES, 0, cost), {}, "no objectives"),
+        (Problem({"x": Real(1, 0)}, 2, cost), {}, r"variable x lies in \[1, 0\]"),
+        (Problem({"x": Real(0, float("inf"))}, 2, cost), {}, "finite bounds"),
+        (Problem({"k": Categorical([])}, 2, cost), {}, "variable k has no choices"),
+        (Problem(VARIABLES, 2, lambda _: [1.0], constraints=1), {}, "no pair"),
+        (Problem(VARIABLES, 2, evaluate_batch=lambda _: []), {}, "0 answers for 50 points"),
+        (PROBLEM, {"batch": 2}, "needs evaluate_batch"),
+        (PROBLEM, {"seconds": -1}, "seconds=-1"),
+        (PROBLEM, {"evaluations": 0}, "0 evaluations"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error_of_one_line(
+    problem: Problem, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(Error, match=complaint) as error:
+        minimize(problem, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_the_example_of_the_document_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/pareto.md").read_text(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(block, {"__name__": "__main__"})
+    assert "evaluations" in capsys.readouterr().out
+
+
+def test_the_package_offers_the_search() -> None:
+    import stweaver
+
+    assert stweaver.pareto is pareto
