@@ -55,7 +55,6 @@ constexpr std::array kRules = {
     Rule{"lost", scale<&Policy::lost>},
     Rule{"unknown_life", scale<&Policy::unknown_life>},
     Rule{"misfit_share", scale<&Policy::misfit_share>},
-    Rule{"strange_share", scale<&Policy::strange_share>},
     Rule{"astray_share", scale<&Policy::astray_share>},
     Rule{"patience", scale<&Policy::patience>},
     Rule{"most_patience", scale<&Policy::most_patience>},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "profile/scale.h"
@@ -13,6 +14,10 @@ namespace {
 constexpr Bytes kLeftOver = 256;
 /// So many sizes in one proportion are no chance.
 constexpr std::size_t kFewest = 16;
+/// Of two micro-batches that are alike, all requests are the same but for one in so many.
+constexpr std::size_t kMost = 10;
+/// So many requests in a row may be one's alone.
+constexpr std::size_t kLeftOut = 8;
 
 /// The positions of one micro-batch whose sizes vary.
 using MicroBatch = std::vector<std::size_t>;
@@ -38,17 +43,33 @@ std::vector<MicroBatch> find_micro_batches(const Pattern& pattern) {
   return batches;
 }
 
-/// Whether the sizes of `b` are those of `a` times one number.
-bool are_alike(const Pattern& pattern, const MicroBatch& a, const MicroBatch& b) {
-  if (a.size() != b.size() || a.size() < kFewest) return false;
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// The requests of two micro-batches that are the same, when all sizes of one are those of the other times
+/// one number: in order, with some left out on either side. Empty when hardly any are.
+Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatch& b) {
+  if (std::min(a.size(), b.size()) < kFewest) return {};
   const auto size = [&](std::size_t p) { return static_cast<double>(pattern.positions[p].size); };
-  const auto largest = std::ranges::max_element(a, {}, size) - a.begin();
-  const auto at = static_cast<std::size_t>(largest);
-  const double ratio = size(b[at]) / size(a[at]);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!are_about_equal(ratio * size(a[i]), size(b[i]))) return false;
+  const double ratio = size(std::ranges::max(b, {}, size)) / size(std::ranges::max(a, {}, size));
+  const auto are_same = [&](std::size_t i, std::size_t j) {
+    return i < a.size() && j < b.size() && are_about_equal(ratio * size(a[i]), size(b[j]));
+  };
+  Pairs pairs;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    std::size_t out = 0;  // left out, of one or the other
+    while (out <= kLeftOut && !are_same(i + out, j) && !are_same(i, j + out)) ++out;
+    if (out > kLeftOut) {
+      ++i, ++j;
+      continue;
+    }
+    if (are_same(i + out, j)) {
+      i += out;
+    } else {
+      j += out;
+    }
+    pairs.emplace_back(a[i++], b[j++]);
   }
-  return true;
+  return kMost * pairs.size() >= (kMost - 1) * std::max(a.size(), b.size()) ? pairs : Pairs();
 }
 
 }  // namespace
@@ -58,10 +79,9 @@ void level_micro_batches(Pattern& pattern, const Trace& trace) {
   const std::vector<MicroBatch> batches = find_micro_batches(pattern);
   for (std::size_t a = 0; a < batches.size(); ++a) {
     for (std::size_t b = a + 1; b < batches.size(); ++b) {
-      if (!are_alike(pattern, batches[a], batches[b])) continue;
-      for (std::size_t i = 0; i < batches[a].size(); ++i) {
-        Bytes& one = pattern.positions[batches[a][i]].size;
-        Bytes& other = pattern.positions[batches[b][i]].size;
+      for (const auto& [p, q] : same_requests(pattern, batches[a], batches[b])) {
+        Bytes& one = pattern.positions[p].size;
+        Bytes& other = pattern.positions[q].size;
         one = other = std::max(one, other);
       }
     }

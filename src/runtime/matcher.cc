@@ -68,8 +68,8 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
     return std::nullopt;
   }
   ++follower.matched;
-  note_share(follower, slots.entries[found.entry], asked);
-  return Match{slots.entries[found.entry].slot, found.guess};
+  const Entry& entry = slots.entries[found.entry];
+  return Match{entry.slot, found.guess, note_share(follower, entry, asked)};
 }
 
 bool Matcher::is_astray(StreamIndex stream) const {
@@ -116,10 +116,13 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding;
 }
 
-/// A small size is rounded too much to tell.
-void Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
-  if (!entry.of_any_size || asked.size < index_->plan().alignment * policy_->rounding) return;
+/// Whether it is the first of the step, or the share is that of the one before. A small size is rounded too
+/// much to tell.
+bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
+  if (!entry.of_any_size || asked.size < index_->plan().alignment * policy_->rounding) return false;
+  const bool tells = follower.share == 0 || has_size(entry, asked);
   follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
+  return tells;
 }
 
 /// Whether the request agrees with a job that has got to `entry`.

@@ -20,6 +20,8 @@ struct Match {
   /// The request looks like the one of that slot, but the one before it does not fit in: it may as well be
   /// one that the plan does not know.
   bool guess = false;
+  /// Its size tells the length of the step: the first that does, or the second of one length.
+  bool tells_length = false;
 };
 
 /// Follows each stream's slots in order. A request takes its stream's next slot if that is of its size. If it
@@ -93,7 +95,7 @@ class Matcher {
   [[nodiscard]] std::optional<std::size_t> find_stream(Stream handle, const Asked& asked) const;
 
   [[nodiscard]] bool has_size(const Entry& entry, const Asked& asked) const;
-  void note_share(Follower& follower, const Entry& entry, const Asked& asked) const;
+  bool note_share(Follower& follower, const Entry& entry, const Asked& asked) const;
   [[nodiscard]] bool agrees(const PlannedStream& stream, std::size_t entry, const Asked& asked) const;
   Found follow(const PlannedStream& stream, Follower& follower, const Asked& asked) const;
   std::size_t follow_cursors(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const;

@@ -21,6 +21,7 @@ namespace stweaver {
 struct MappingStatistics {
   std::int64_t maps = 0;         ///< calls to put memory behind addresses
   std::int64_t unmaps = 0;       ///< calls to take it away
+  std::int64_t excesses = 0;     ///< times that more was mapped than the budget, because too little was idle
   std::int64_t idle_waits = 0;   ///< of the host for work that used idle memory, before it was taken away
   std::int64_t nanoseconds = 0;  ///< that all of them took
 };

@@ -35,7 +35,7 @@ bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Tra
     if (!is_right) wrong += request.size;
   }
   const bool is_varying = plan->plan().shape == StepShape::kVarying;
-  return wrong <= (is_varying ? all / policy.strange_share : plan->plan().arena / policy.misfit_share);
+  return wrong <= (is_varying ? all : plan->plan().arena) / policy.misfit_share;
 }
 
 }  // namespace stweaver

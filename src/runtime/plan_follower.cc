@@ -11,10 +11,10 @@ void PlanFollower::begin_step() {
   if (std::exchange(is_raised_in_step_, false)) raised_.emplace(plan(), share_);
 }
 
-/// A request of `size` bytes has come to a slot that is smaller: the others of varying size are going to be
-/// too small by the same share. A small size is rounded too much to tell.
+/// A request of `size` bytes, which tells the length of the step, has come to a slot that is smaller: the
+/// others of varying size are going to be too small by the same share.
 void PlanFollower::raise(std::uint32_t slot, Bytes size) {
-  if (plan().shape != StepShape::kVarying || size < plan().alignment * policy_->rounding) return;
+  if (plan().shape != StepShape::kVarying) return;
   const auto grid = static_cast<double>(policy_->rounding);
   const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
   if (share <= share_) return;
@@ -50,7 +50,7 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   const Slot& slot = plan().slots[slot_];
   const Time life = life_of(slot_);
   if (slot.offset == kUnplanned) return {.why = Unplanned::kDynamic, .life = life};
-  if (asked.rounded > layout().size_of(slot_)) raise(slot_, asked.rounded);
+  if (match->tells_length && asked.rounded > layout().size_of(slot_)) raise(slot_, asked.rounded);
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);
   if (place.empty() || base_ + place.upper > end_) return {.why = Unplanned::kOccupied, .life = life};

@@ -55,11 +55,9 @@ struct Policy {
   Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
 
   // Whether a plan fits (plan_fit.h).
-  /// A step misfits when requests for more than this share of the plan's range are unplanned.
+  /// A step misfits when requests for more than this share of the plan's range are unplanned, and, where
+  /// steps have lengths, the recorded step when the plan does not know this share of what it asks for.
   Bytes misfit_share = 64;
-  /// Where steps have lengths, a plan is followed that knows all but so small a share of what the last
-  /// recorded step asked for.
-  Bytes strange_share = 32;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help

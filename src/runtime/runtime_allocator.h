@@ -91,6 +91,8 @@ class RuntimeAllocator {
   void place_unplanned(bool on);
 
   [[nodiscard]] bool follows_plan() const;
+  /// Whether it is a plan that is raised for longer steps.
+  [[nodiscard]] bool raises_plan() const;
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;
   [[nodiscard]] RuntimeStatistics statistics() const;

@@ -94,6 +94,11 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
+bool RuntimeAllocator::raises_plan() const {
+  const std::scoped_lock lock(mutex_);
+  return follower_ && follower_->plan().shape == StepShape::kVarying;
+}
+
 std::int64_t RuntimeAllocator::planned_in_step() const {
   const std::scoped_lock lock(mutex_);
   return follower_ ? follower_->index().planned_in_step() : 0;

@@ -44,7 +44,7 @@ Plan with(Plan plan, const std::vector<Bytes>& sizes, const std::vector<Bytes>& 
 }
 
 TEST(Restack, OfThePlansOwnSizesLiesNoHigher) {
-  for (const Stream side_stream : {0, 7}) {
+  for (const Stream side_stream : {Stream{0}, Stream{7}}) {
     const Plan plan = plan_of_lengths(side_stream);
     const std::vector<Bytes> sizes = sizes_of(plan, 1);
     const Plan again = with(plan, sizes, restacked(plan, sizes));
@@ -54,7 +54,7 @@ TEST(Restack, OfThePlansOwnSizesLiesNoHigher) {
 }
 
 TEST(Restack, IsSoundForLongerSteps) {
-  for (const Stream side_stream : {0, 7}) {
+  for (const Stream side_stream : {Stream{0}, Stream{7}}) {
     const Plan plan = plan_of_lengths(side_stream);
     for (const double share : {1.003, 1.1, 1.7, 2.5}) {
       const std::vector<Bytes> sizes = sizes_of(plan, share);

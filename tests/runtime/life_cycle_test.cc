@@ -214,6 +214,25 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
   EXPECT_LT(now.peaks.reserved - now.peaks.requested, now.peaks.reserved / 32);
 }
 
+TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
+  Policy policy;  // without slack, so that the rest of a page does
+  policy.slack_in_small_jobs = 0;
+  policy.least_slack = policy.most_slack = Bytes{1} << 60U;
+  RuntimeAllocator exact(device, upstream, policy);
+  LifeCycle life(exact, options());
+  Program large_program(exact, 512 * kKiB);
+  large_program.build();
+  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25, 17, 28, 11}) {
+    life.begin_step();
+    large_program.step(scale);
+    life.wait_for_planner();
+  }
+  EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
+  EXPECT_THAT(lines, Contains(HasSubstr("it would have held more memory than no plan does")));
+  EXPECT_FALSE(exact.follows_plan());
+  EXPECT_EQ(life.stage(), Stage::kResting);
+}
+
 TEST_F(LifeCycleTest, WithoutAPlanHardlyMoreIsHeldThanAskedFor) {
   LifeCycleOptions how = options();
   how.plan = plan_of_no_length;

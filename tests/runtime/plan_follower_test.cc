@@ -283,7 +283,7 @@ TEST_F(PlanFollowerTest, RaisesNoSlotsWhereStepsAreAlikeOrTheSizeTellsTooLittle)
 }
 
 TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
-  // Slots 2 and 3 lie below what slot 0 still holds, and fit exactly.
+  // The others lie below what slot 0 still holds, and fit exactly.
   Plan plan;
   plan.shape = StepShape::kVarying;
   plan.slots = {slot(8 * kMiB, 32 * kMiB, 4), slot(16 * kMiB, 0, 2), slot(16 * kMiB, 0, 4),
@@ -293,14 +293,22 @@ TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
   PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
   follower.begin_step();
   follower.advise(params(8 * kMiB));
-  follower.advise(params(16 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
   EXPECT_EQ(follower.range().length(), 40 * kMiB);
   follower.begin_step();
   EXPECT_EQ(follower.range().length(), 48 * kMiB);
   follower.advise(params(8 * kMiB));
-  follower.advise(params(20 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase, kBase + 20 * kMiB}));
+}
+
+TEST_F(PlanFollowerTest, ALaterSlotThatIsAloneInItsSizeRaisesNoOthers) {
+  PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  follower.advise(params(8 * kMiB));
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
+  EXPECT_EQ(follower.range().length(), 80 * kMiB);
+  EXPECT_TRUE(follower.advise(params(20 * kMiB)).place) << "two are another length";
 }
 
 }  // namespace
