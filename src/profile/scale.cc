@@ -21,6 +21,8 @@ constexpr double kSlack = 1024;
 /// Of the bytes that vary, so small a share may follow nothing: where micro-batches meet, neighbours do not
 /// tell.
 constexpr double kUnexplained = 0.1;
+/// Fewer do not tell what sizes follow.
+constexpr std::size_t kFewestSteps = 3;
 constexpr double kMostBytes = 0x1p60;
 
 /// What one position held in each step; 0 where it was not.
@@ -217,6 +219,7 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
 }
 
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
+  if (pattern.steps.size() < kFewestSteps) return false;
   const VaryingSizes varying(pattern, trace);
   const std::vector<std::uint32_t>& rows = varying.positions();
   double odd = dynamic_bytes(pattern);

@@ -22,7 +22,7 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 bool are_about_equal(double expected, double size);
 
 /// Whether the sizes that vary are proportional to that quantity, but for a tenth of their bytes. False where
-/// none vary, and where only one step was seen.
+/// none vary, and where fewer than three steps were seen: that tells too little.
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
 
 }  // namespace stweaver
