@@ -222,7 +222,6 @@ bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_pro
     log(text("not following the plan: ", why_no_plan_));
     return false;
   }
-  excesses_ = allocator_.statistics().mapping.excesses;
   const auto planned =
       std::ranges::count_if(what.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
   log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ", planned, " of ",
@@ -252,11 +251,10 @@ void LifeCycle::watch() {
   const RuntimeStatistics now = allocator_.statistics();
   const Served& served = now.last_step.served;
   const std::int64_t planned = allocator_.planned_in_step();
-  const std::int64_t excesses = now.mapping.excesses - std::exchange(excesses_, now.mapping.excesses);
-  if (excesses > 0 && allocator_.raises_plan()) {
+  if (allocator_.plan_costs_memory()) {
     allocator_.drop_plan();
     return rest(policy_.most_patience,
-                text("in step ", steps_ - 1, " it would have held more memory than no plan does"));
+                text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }
   switch (fit_.judge(now.last_step, now.planned_arena, planned)) {
     case Verdict::kFollow:

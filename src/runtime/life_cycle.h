@@ -126,7 +126,6 @@ class LifeCycle {
   std::shared_ptr<const PlanIndex> saved_;
   // kFollowing
   PlanFit fit_;
-  std::int64_t excesses_ = 0;  ///< MappingStatistics, at the last boundary
   // kResting
   std::int64_t rest_until_ = 0;  ///< boundary
   bool told_refusals_ = false;

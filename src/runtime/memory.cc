@@ -142,10 +142,9 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   if (!take_addresses() || range.upper > addresses_) return false;
   const Interval pages = whole_pages(range);
   if (missing(pages) == 0) return true;
-  const bool has_room = make_room(range);
-  if (!has_room) ++statistics_.excesses;
-  const Interval blocks =
-      has_room ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_) : pages;
+  const Interval blocks = make_room(range)
+                              ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_)
+                              : pages;
   // A large request's last page is an extent of its own: it may be its neighbour's first.
   const bool is_exact = block <= page_size();
   const Bytes cut = is_exact ? range.upper / page_size() * page_size() : 0;

@@ -21,7 +21,6 @@ namespace stweaver {
 struct MappingStatistics {
   std::int64_t maps = 0;         ///< calls to put memory behind addresses
   std::int64_t unmaps = 0;       ///< calls to take it away
-  std::int64_t excesses = 0;     ///< times that more was mapped than the budget, because too little was idle
   std::int64_t idle_waits = 0;   ///< of the host for work that used idle memory, before it was taken away
   std::int64_t nanoseconds = 0;  ///< that all of them took
 };
@@ -67,6 +66,11 @@ class Memory {
 
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
+
+  /// The budget at its largest: more is mapped only where too little was idle.
+  [[nodiscard]] Bytes most_budget() const {
+    return most_in_use_ + std::max(most_in_use_ / policy_->most_slack, policy_->slack_in_small_jobs);
+  }
 
   /// Whether taking so many bytes into use would be more than was ever in use.
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }

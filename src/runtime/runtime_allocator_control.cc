@@ -94,9 +94,10 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
-bool RuntimeAllocator::raises_plan() const {
+bool RuntimeAllocator::plan_costs_memory() const {
   const std::scoped_lock lock(mutex_);
-  return follower_ && follower_->plan().shape == StepShape::kVarying;
+  if (!follower_ || follower_->plan().shape != StepShape::kVarying) return false;
+  return accounts_.statistics(memory_.statistics()).last_step.peaks.reserved > memory_.most_budget();
 }
 
 std::int64_t RuntimeAllocator::planned_in_step() const {

@@ -228,7 +228,7 @@ TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
     life.wait_for_planner();
   }
   EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
-  EXPECT_THAT(lines, Contains(HasSubstr("it would have held more memory than no plan does")));
+  EXPECT_THAT(lines, Contains(HasSubstr("more memory was held than without a plan")));
   EXPECT_FALSE(exact.follows_plan());
   EXPECT_EQ(life.stage(), Stage::kResting);
 }

@@ -282,18 +282,6 @@ TEST_F(MemoryTest, ReclaimsTheHighestOfASparedRangeFirst) {
   EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(1, 2)));
 }
 
-TEST(Memory, CountsWhenTooLittleIsIdleForItsBudget) {
-  ClockedDevice device;
-  StreamOrder order(device, 256);
-  const Policy policy = without_slack();
-  Memory memory(device, order, policy);
-  ASSERT_TRUE(memory.back({0, kPage}, kEverywhere, kPage));
-  memory.take(0, kPage);
-  EXPECT_EQ(memory.statistics().excesses, 0);
-  ASSERT_TRUE(memory.back({4 * kPage, 4 * kPage + 512}, kEverywhere, kPage));
-  EXPECT_EQ(memory.statistics().excesses, 1) << "a page for 512 bytes";
-}
-
 TEST_F(MemoryTest, KeepsWhatWorkMayStillUse) {
   leave({pages(0, 1), pages(1, 2), pages(2, 3), pages(3, 4)});
   ASSERT_EQ(held(), 4 * kPage);
