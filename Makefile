@@ -1,6 +1,6 @@
 # The front door. Each target sets up what it needs first; a second run does no set-up work.
 .DEFAULT_GOAL := help
-.PHONY: help setup build check demo test lint fuzz bench live wheel torch-headers clean
+.PHONY: help setup build check demo test lint docs fuzz bench live wheel torch-headers clean
 
 FUZZ_SECONDS ?= 30
 SINCE ?= main
@@ -26,6 +26,9 @@ test: setup ## build everything, run all tests and checks, and fuzz for FUZZ_SEC
 
 lint: setup ## only the checks of format and style (C++, Python, shell)
 	@tools/test.sh release format tidy python_lint shell_lint
+
+docs: setup ## the documents as a site: build/site/index.html
+	@tools/test.sh docs
 
 fuzz: setup ## only the fuzzers, FUZZ_SECONDS=30 each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh fuzzers fuzz

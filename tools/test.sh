@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint
+readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint docs
               release_tests asan_tests tsan_tests python_tests asan_command null_cuda null_tests wheel wheel_tests fuzz)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
@@ -105,6 +105,8 @@ tidy() {
     xargs -0 -r -P "$jobs" -n 1 tools/tidy.sh
 }
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
+# The site of the documents: no warning, every link and anchor leads somewhere.
+docs() { NO_MKDOCS_2_WARNING=1 mkdocs build --strict; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
 # What failed runs once more, so that the log ends with its output and nothing else; it has failed all the same.
