@@ -121,8 +121,9 @@ class Restacker {
     const Stream own = plan_.slots[i].stream;
     skylines_.try_emplace(own, length_, floor());
     Bytes highest = 0;
-    for (const auto& [stream, skyline] : skylines_) {
-      each_span(i, stream == own ? 0 : plan_.stream_gap,
+    for (const auto& entry : skylines_) {
+      const Skyline& skyline = entry.second;
+      each_span(i, entry.first == own ? 0 : plan_.stream_gap,
                 [&](const Interval& times) { highest = std::max(highest, skyline.highest(times)); });
     }
     return highest;

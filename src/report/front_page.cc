@@ -81,7 +81,8 @@ Json choices_json(const Recommendation& advice, Points& points) {
   std::vector<Choice> others = clear_choices(advice.front, advice.objectives, kMostChoices);
   Json choices = Json::array();
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
-    const auto& [choice, reservation] = advice.choices[i];
+    const Choice& choice = advice.choices[i].choice;
+    const auto& reservation = advice.choices[i].reservation;
     std::erase_if(others, [&](const Choice& other) { return is_same(other, choice); });
     choices.push_back(choice_json(advice, choice, points));
     choices.back()["number"] = i + 1;
