@@ -43,7 +43,7 @@ constexpr std::array kRules = {
     Rule{"reclaim_share", scale<&Policy::reclaim_share>},
     Rule{"most_extent", scale<&Policy::most_extent>},
     Rule{"block", scale<&Policy::block>},
-    Rule{"plan_block", scale<&Policy::plan_block>},
+    Rule{"block_share", scale<&Policy::block_share>},
     Rule{"small", scale<&Policy::small>},
     Rule{"large", scale<&Policy::large>},
     Rule{"refused_calls", scale<&Policy::refused_calls>},

@@ -16,9 +16,24 @@ namespace stweaver {
 namespace {
 
 constexpr std::string_view kMagic = "stweaver-plan";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
+/// No page of a device is larger.
+constexpr Bytes kMostAlignment = 1024 * kMiB;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+
+/// Which requests a slot serves, by name.
+struct Serves {
+  std::string_view name;
+  bool varying = false;
+  std::uint8_t power = 0;
+};
+constexpr std::array<Serves, 4> kServes = {
+    {{"exact"}, {"upto", true}, {"length", true, 1}, {"square", true, 2}}};
+
+std::string_view what_serves(const Slot& slot) {
+  return slot.varying ? kServes.at(1U + slot.power).name : kServes.front().name;
+}
 
 std::uint32_t crc_of(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text)));
@@ -142,8 +157,11 @@ Slot parse_slot(Parser& parser) {
   slot.offset = parser.take_number<Bytes>(line);
   slot.stream = parser.take_number<Stream>(line);
   slot.death = parser.take_number<Time>(line);
-  slot.varying = line == "upto";
-  if (!slot.varying && line != "exact") parser.refuse("expected `exact` or `upto` behind the numbers");
+  const auto* const serves = std::ranges::find(kServes, line, &Serves::name);
+  if (serves == std::end(kServes))
+    parser.refuse("expected `exact`, `upto`, `length` or `square` behind the numbers");
+  slot.varying = serves->varying;
+  slot.power = serves->power;
   if (slot.death == -1) slot.death = kForever;
   if (slot.size < 0 || slot.offset < kUnplanned || slot.death < 0) parser.refuse("a number is out of range");
   return slot;
@@ -152,8 +170,11 @@ Slot parse_slot(Parser& parser) {
 /// What the numbers must satisfy for the plan to be followed without looking twice.
 void validate_plan(const Plan& plan, const std::string& name) {
   const auto refuse = [&name](const auto&... parts) { fail(name, ": ", parts..., "; make the plan again"); };
-  if (plan.alignment < 1 || plan.arena < 0 || plan.arena > kMostMemory || plan.stream_gap < 0)
-    refuse("a number is out of range");
+  const bool is_in_range = plan.alignment >= 1 && plan.alignment <= kMostAlignment && plan.arena >= 0 &&
+                           plan.arena <= kMostMemory && plan.lower_bound >= 0 &&
+                           plan.lower_bound <= plan.arena && plan.stream_gap >= 0 &&
+                           plan.stream_gap <= 2 * static_cast<Time>(plan.slots.size());
+  if (!is_in_range) refuse("a number is out of range");
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
   Bytes total = 0;
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
@@ -196,7 +217,7 @@ void write_plan(const Plan& plan, std::ostream& out) {
   body << "slots " << plan.slots.size() << '\n';
   for (const Slot& slot : plan.slots) {
     body << slot.size << ' ' << slot.offset << ' ' << slot.stream << ' '
-         << (slot.death == kForever ? -1 : slot.death) << (slot.varying ? " upto" : " exact") << '\n';
+         << (slot.death == kForever ? -1 : slot.death) << ' ' << what_serves(slot) << '\n';
   }
   const std::string content = body.str();
   out << content << "crc32c " << hex(crc_of(content), 8) << '\n';

@@ -1,6 +1,6 @@
 // The plan file: a plan as text that says what it is.
 //
-//   stweaver-plan 2
+//   stweaver-plan 3
 //   source llama7b_N.pickle.xz          the trace it was made from
 //   fingerprint 1f0c...                 of that trace, 16 hex digits
 //   alignment 512
@@ -12,11 +12,13 @@
 //   prologue 6773
 //   prologue_steps 1
 //   runs 4                              then a line `request slot count` each
-//   slots 13476                         then a line `size offset stream death exact|upto` each
+//   slots 13476                         then a line `size offset stream death SERVES` each
 //   crc32c 9d2c77a1                     of every byte before this line
 //
 // One key per line, all of them, in this order. An offset of -1 is a request that is unplanned (the run time
-// places it), a death of -1 one that is never freed. A slot serves `exact` its size or any `upto` it.
+// places it), a death of -1 one that is never freed. A slot
+// SERVES `exact` its size or any `upto` it; `length` and `square` are the latter where sizes grow with the
+// length of the step, or with its square.
 #pragma once
 
 #include <ostream>

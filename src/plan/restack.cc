@@ -49,18 +49,19 @@ class Skyline {
   std::vector<Bytes> any_;    ///< of the highest time below a node
 };
 
-/// What stays where it is: it lives now, so no two share a byte.
+/// What stays where it is.
 class Standing {
  public:
-  void add(const Interval& place, Time death) { all_.push_back({place, death}); }
+  void add(const Interval& place, Time death) { all_.push_back({.place = place, .death = death}); }
   void sort() {
     std::ranges::sort(all_, {}, [](const Block& block) { return block.place.lower; });
+    Bytes highest = 0;
+    for (Block& block : all_) block.highest = highest = std::max(highest, block.place.upper);
   }
 
   /// The lowest offset from `offset` on at which `size` bytes are in nobody's way from `birth` on.
   [[nodiscard]] Bytes first_free(Bytes offset, Bytes size, Time birth) const {
-    auto at =
-        std::ranges::upper_bound(all_, offset, {}, [](const Block& block) { return block.place.upper; });
+    auto at = std::ranges::upper_bound(all_, offset, {}, [](const Block& block) { return block.highest; });
     for (; at != all_.end() && at->place.lower < offset + size; ++at) {
       if (at->death > birth) offset = std::max(offset, at->place.upper);
     }
@@ -71,15 +72,19 @@ class Standing {
   struct Block {
     Interval place;
     Time death = 0;
+    Bytes highest = 0;  ///< end of this one and those before: some may no longer live, and lie under others
   };
-  std::vector<Block> all_;
+  std::vector<Block> all_;  ///< by lower end
 };
 
 class Restacker {
  public:
   /// For slots from `first` on.
   Restacker(const Plan& plan, std::size_t first)
-      : plan_(plan), first_(first), length_(static_cast<Time>(plan.slots.size() - plan.prologue)) {}
+      : plan_(plan),
+        first_(first),
+        length_(static_cast<Time>(plan.slots.size() - plan.prologue)),
+        floor_(end_of_persistent(plan)) {}
 
   void stand(const Interval& place, Time death) { standing_.add(place, death); }
 
@@ -96,11 +101,11 @@ class Restacker {
   }
 
  private:
-  /// Above what lives for ever.
-  [[nodiscard]] Bytes floor() const {
+  /// What lives for ever ends there.
+  [[nodiscard]] static Bytes end_of_persistent(const Plan& plan) {
     Bytes floor = 0;
-    for (std::size_t i = 0; i < plan_.prologue; ++i) {
-      const Slot& slot = plan_.slots[i];
+    for (std::size_t i = 0; i < plan.prologue; ++i) {
+      const Slot& slot = plan.slots[i];
       if (slot.death == kForever && slot.offset != kUnplanned)
         floor = std::max(floor, slot.offset + slot.size);
     }
@@ -119,7 +124,7 @@ class Restacker {
 
   [[nodiscard]] Bytes highest_below(std::size_t i) {
     const Stream own = plan_.slots[i].stream;
-    skylines_.try_emplace(own, length_, floor());
+    skylines_.try_emplace(own, length_, floor_);
     Bytes highest = 0;
     for (const auto& entry : skylines_) {
       const Skyline& skyline = entry.second;
@@ -152,6 +157,7 @@ class Restacker {
   const Plan& plan_;
   std::size_t first_;
   Time length_;  ///< of the step, in slots
+  Bytes floor_;
   std::map<Stream, Skyline> skylines_;
   Standing standing_;
 };
@@ -168,8 +174,9 @@ std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes,
   const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
   for (std::uint32_t i = 0; i < plan.slots.size(); ++i) {
     const Time death = plan.slots[i].death;
+    if (places[i].empty() || (i < plan.prologue && death != kForever)) continue;
     const Time died = i < next || death == kForever ? death : death - step;  // the step before left it
-    if (died > next && !places[i].empty()) restacker.stand(places[i], died);
+    if (died > next) restacker.stand(places[i], died);
   }
   std::vector<Bytes> offsets = restacker(sizes);
   for (std::uint32_t i = 0; i < next; ++i) offsets[i] = places[i].empty() ? kUnplanned : places[i].lower;

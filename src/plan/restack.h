@@ -11,12 +11,12 @@ namespace stweaver {
 /// Each slot of the step goes down, or up, to the highest end of those that lie below it in the plan and that
 /// it must lie apart from: those alive with it and, on other streams, those within the stream gap. So slots
 /// of the plan's own sizes end no higher than they did. Slots of the prologue keep their offsets, and the
-/// step lies upon those of them that live for ever. kUnplanned stays. O(slots * log slots * streams).
+/// step lies upon those of them that live for ever. kUnplanned stays. O(slots * log^2 slots * streams).
 std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes);
 
 /// The same in the middle of a step, for the slots from `next` on until the step ends: what lives by then
-/// stays where it lies, at `places` (by slot; empty for none). A slot that would meet some of it goes above
-/// it. Slots before `next` keep their places.
+/// stays where it was put, at `places` (by slot; empty for none). A slot that would meet some of it goes
+/// above it. Slots before `next` keep those places.
 std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes,
                              const std::vector<Interval>& places, std::uint32_t next);
 

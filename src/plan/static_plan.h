@@ -15,8 +15,8 @@ inline constexpr Bytes kUnplanned = -1;
 
 /// How alike the steps are that a plan was made from. The run time follows no plan where they are kDynamic.
 enum class StepShape : std::uint8_t {
-  kFixed,    ///< steps are alike but for at most a hundredth of the positions
-  kVarying,  ///< sizes are in proportion to one length: sizes_follow_one_length() of profile/scale.h
+  kFixed,    ///< steps are alike but for a sixteenth of the bytes, or a hundredth of the positions
+  kVarying,  ///< sizes follow one length: sizes_follow_one_length() of profile/scale.h
   kDynamic,  ///< they differ otherwise (experts)
 };
 
@@ -34,6 +34,8 @@ struct Slot {
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
   bool varying = false;  ///< the size is the largest of several; serves smaller requests of its position too
+  std::uint8_t power =
+      0;  ///< of the length of the step, which the size grows with: 1 or 2; 0 where not known
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.
@@ -49,7 +51,7 @@ struct Plan {
   Bytes alignment = kAlignment;
   Bytes arena = 0;        ///< bytes that the plan needs in all
   Bytes lower_bound = 0;  ///< no plan for these lifespans and this stream gap can need less
-  /// Decided once, by the planner: steps_differ() of profile/pattern.h.
+  /// Decided once, by synthesize().
   StepShape shape = StepShape::kFixed;
   /// Slots of different streams share bytes only if so many requests lie between the one's death and the
   /// other's birth; the run time puts an event wait between them.

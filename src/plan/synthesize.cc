@@ -116,7 +116,8 @@ class JobBuilder {
         {.size = slot_size(position.size),
          .stream = position.stream,
          .death = death,
-         .varying = position.size != position.smallest || position.kind == PositionKind::kDynamic});
+         .varying = position.size != position.smallest || position.kind == PositionKind::kDynamic,
+         .power = position.power});
     if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
     const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
@@ -153,6 +154,7 @@ class JobBuilder {
         planned = planned && position.kind != PositionKind::kDynamic;
         // The next run of the job may draw other lengths for this step too.
         slot.varying = position.size != position.smallest;
+        slot.power = position.power;
         if (slot.varying) slot.size = std::max(slot.size, slot_size(position.size));
       }
       plan_.slots.push_back(slot);

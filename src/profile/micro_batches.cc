@@ -48,9 +48,14 @@ using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 /// The requests of two micro-batches that are the same, when all sizes of one are those of the other times
 /// one number: in order, with some left out on either side. Empty when hardly any are.
 Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatch& b) {
-  if (std::min(a.size(), b.size()) < kFewest) return {};
+  if (kMost * std::min(a.size(), b.size()) < (kMost - 1) * std::max(a.size(), b.size())) return {};
   const auto size = [&](std::size_t p) { return static_cast<double>(pattern.positions[p].size); };
-  const double ratio = size(std::ranges::max(b, {}, size)) / size(std::ranges::max(a, {}, size));
+  const auto median = [&](MicroBatch batch) {
+    const auto middle = batch.begin() + static_cast<std::ptrdiff_t>(batch.size() / 2);
+    std::ranges::nth_element(batch, middle, {}, size);
+    return size(*middle);
+  };
+  const double ratio = median(b) / median(a);
   const auto are_same = [&](std::size_t i, std::size_t j) {
     return i < a.size() && j < b.size() && are_about_equal(ratio * size(a[i]), size(b[j]));
   };
@@ -77,15 +82,20 @@ Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatc
 void level_micro_batches(Pattern& pattern, const Trace& trace) {
   if (!sizes_follow_one_length(pattern, trace)) return;
   const std::vector<MicroBatch> batches = find_micro_batches(pattern);
-  for (std::size_t a = 0; a < batches.size(); ++a) {
-    for (std::size_t b = a + 1; b < batches.size(); ++b) {
-      for (const auto& [p, q] : same_requests(pattern, batches[a], batches[b])) {
+  std::vector<const MicroBatch*> large;
+  for (const MicroBatch& batch : batches) {
+    if (batch.size() >= kFewest) large.push_back(&batch);
+  }
+  for (std::size_t a = 0; a < large.size(); ++a) {
+    for (std::size_t b = a + 1; b < large.size(); ++b) {
+      for (const auto& [p, q] : same_requests(pattern, *large[a], *large[b])) {
         Bytes& one = pattern.positions[p].size;
         Bytes& other = pattern.positions[q].size;
         one = other = std::max(one, other);
       }
     }
   }
+  fit_to_longest(pattern, trace, batches);
 }
 
 }  // namespace stweaver

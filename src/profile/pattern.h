@@ -29,6 +29,8 @@ struct Position {
   /// in the next step; kForever when it outlives that too.
   Time death = 0;
   PositionKind kind = PositionKind::kStatic;
+  /// Its size grows with this power of the length of the step, 1 or 2; 0 where that is not known.
+  std::uint8_t power = 0;  // fit_to_longest() of profile/scale.h
 };
 
 inline constexpr std::uint32_t kNoPosition = std::numeric_limits<std::uint32_t>::max();

@@ -24,6 +24,8 @@ constexpr double kUnexplained = 0.1;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
 constexpr double kMostBytes = 0x1p60;
+/// To so many times the largest that was seen, a size is extended to that of the longest batch.
+constexpr double kMostGrowth = 2;
 
 /// What one position held in each step; 0 where it was not.
 using Sizes = std::vector<Bytes>;
@@ -35,6 +37,8 @@ struct Form {
   [[nodiscard]] double at(double share) const {
     return factors[0] + factors[1] * share + factors[2] * share * share;
   }
+  /// What it grows with, where that is one power of the share or nearly so.
+  [[nodiscard]] std::uint8_t power() const { return factors[2] > 0 ? 2 : factors[0] > 0 ? 0 : 1; }
 };
 
 /// Sizes and the shares they were asked for at.
@@ -48,6 +52,13 @@ bool agrees(const Form& form, const Samples& samples) {
     if (!are_about_equal(form.at(samples.shares[k]), samples.sizes[k])) return false;
   }
   return true;
+}
+
+double squared_error(const Form& form, const Samples& samples) {
+  double sum = 0;
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k)
+    sum += std::pow(form.at(samples.shares[k]) - samples.sizes[k], 2);
+  return sum;
 }
 
 /// The least squares of one power.
@@ -90,12 +101,13 @@ std::optional<Form> fit(const Samples& samples, int lower, int upper) {
   return form;
 }
 
-/// The simplest form that agrees with every sample.
+/// The simplest form that agrees with every sample; of the single powers the nearer, for where lengths hardly
+/// differ both may agree.
 std::optional<Form> find_form(const Samples& samples) {
-  for (const int power : {1, 2}) {
-    const Form form = fit(samples, power);
-    if (agrees(form, samples)) return form;
-  }
+  const Form linear = fit(samples, 1);
+  const Form square = fit(samples, 2);
+  const Form& nearer = squared_error(square, samples) < squared_error(linear, samples) ? square : linear;
+  if (agrees(nearer, samples)) return nearer;
   for (const auto& [lower, upper] : {std::pair(0, 1), {1, 2}}) {
     const std::optional<Form> form = fit(samples, lower, upper);
     if (form && agrees(*form, samples)) return form;
@@ -107,11 +119,11 @@ std::optional<Form> find_form(const Samples& samples) {
 class VaryingSizes {
  public:
   VaryingSizes(const Pattern& pattern, const Trace& trace) {
-    std::vector<std::size_t> row_of(pattern.positions.size(), kNone);
+    row_of_.resize(pattern.positions.size(), kNone);
     for (std::uint32_t p = 0; p < pattern.positions.size(); ++p) {
       const Position& position = pattern.positions[p];
       if (position.kind != PositionKind::kVarying || position.size == position.smallest) continue;
-      row_of[p] = positions_.size();
+      row_of_[p] = positions_.size();
       positions_.push_back(p);
       largest_.push_back(static_cast<double>(position.size));
     }
@@ -119,7 +131,7 @@ class VaryingSizes {
     for (std::size_t k = 0; k < pattern.steps.size(); ++k) {
       const AlignedStep& step = pattern.steps[k];
       for (std::size_t i = 0; i < step.position_of.size(); ++i) {
-        const std::size_t row = row_of[step.position_of[i]];
+        const std::size_t row = row_of_[step.position_of[i]];
         if (row != kNone) sizes_[row][k] = trace.requests[step.first + i].size;
       }
     }
@@ -127,29 +139,57 @@ class VaryingSizes {
 
   [[nodiscard]] const std::vector<std::uint32_t>& positions() const { return positions_; }
 
-  /// What the row's size follows; nothing when it follows nothing.
-  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const { return ask(row, find_form); }
+  [[nodiscard]] std::vector<std::size_t> rows_of(const std::vector<std::size_t>& positions) const {
+    std::vector<std::size_t> rows;
+    for (const std::size_t p : positions) {
+      if (row_of_[p] != kNone) rows.push_back(row_of_[p]);
+    }
+    return rows;
+  }
 
-  /// Whether the row's size is proportional to the length.
-  [[nodiscard]] bool is_proportional(std::size_t row) const {
-    return ask(row,
-               [](const Samples& samples) {
-                 const Form form = fit(samples, 1);
-                 return agrees(form, samples) ? std::optional(form) : std::nullopt;
-               })
-        .has_value();
+  /// By step: the share of their largest that half of the rows' bytes needed at most; 0 where there are none.
+  [[nodiscard]] std::vector<double> shares_of(const std::vector<std::size_t>& rows) const {
+    std::vector<double> shares;
+    std::vector<std::pair<double, double>> weighed;
+    for (std::size_t k = 0; k < sizes_.front().size(); ++k) {
+      weighed.clear();
+      double bytes = 0;
+      for (const std::size_t row : rows) {
+        if (sizes_[row][k] == 0) continue;
+        weighed.emplace_back(static_cast<double>(sizes_[row][k]) / largest_[row], largest_[row]);
+        bytes += largest_[row];
+      }
+      std::sort(weighed.begin(), weighed.end());
+      double below = 0;
+      const auto middle = std::find_if(weighed.begin(), weighed.end(), [&](const auto& share) {
+        return 2 * (below += share.second) >= bytes;
+      });
+      shares.push_back(middle == weighed.end() ? 0 : middle->first);
+    }
+    return shares;
+  }
+
+  /// The row's sizes at the shares of each step.
+  [[nodiscard]] Samples samples(std::size_t row, const std::vector<double>& shares) const {
+    Samples samples;
+    for (std::size_t k = 0; k < shares.size(); ++k) {
+      if (sizes_[row][k] == 0) continue;
+      samples.shares.push_back(shares[k]);
+      samples.sizes.push_back(static_cast<double>(sizes_[row][k]));
+    }
+    return samples;
+  }
+
+  /// What the row's size follows; nothing when it follows nothing. The neighbours before the row know of its
+  /// micro-batch, or those behind it.
+  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const {
+    const std::optional<Form> form = find_form(samples(row, row - std::min(row, kNeighbours), row + 1));
+    if (form) return form;
+    return find_form(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
   }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-
-  /// The neighbours before the row know of its micro-batch, or those behind it.
-  template <typename Find>
-  [[nodiscard]] std::optional<Form> ask(std::size_t row, Find find) const {
-    const std::optional<Form> form = find(samples(row, row - std::min(row, kNeighbours), row + 1));
-    if (form) return form;
-    return find(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
-  }
 
   /// The row's sizes at the shares that most of the rows [begin, end) needed of their largest.
   [[nodiscard]] Samples samples(std::size_t row, std::size_t begin, std::size_t end) const {
@@ -170,6 +210,7 @@ class VaryingSizes {
   }
 
   std::vector<std::uint32_t> positions_;
+  std::vector<std::size_t> row_of_;  ///< by position; kNone where the size does not vary
   std::vector<double> largest_;
   std::vector<Sizes> sizes_;  ///< by row, by step
 };
@@ -227,9 +268,29 @@ bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const auto largest = static_cast<double>(pattern.positions[rows[row]].size);
     all += largest;
-    if (!varying.is_proportional(row)) odd += largest;
+    if (!varying.form_of(row)) odd += largest;
   }
   return all > 0 && odd <= kUnexplained * all;
+}
+
+void fit_to_longest(Pattern& pattern, const Trace& trace,
+                    const std::vector<std::vector<std::size_t>>& batches) {
+  const VaryingSizes varying(pattern, trace);
+  for (const std::vector<std::size_t>& batch : batches) {
+    const std::vector<std::size_t> rows = varying.rows_of(batch);
+    const std::vector<double> shares = varying.shares_of(rows);
+    for (const std::size_t row : rows) {
+      const Samples samples = varying.samples(row, shares);
+      Position& position = pattern.positions[varying.positions()[row]];
+      const std::optional<Form> form = find_form(samples);
+      const auto longest = form ? std::round(form->at(1)) : 0.0;
+      // It met none but short batches, or a batch that is not its own.
+      if (samples.sizes.size() < kFewestSteps || longest > kMostGrowth * static_cast<double>(position.size))
+        continue;
+      position.power = form ? form->power() : 0;
+      position.size = std::max(position.size, static_cast<Bytes>(longest));
+    }
+  }
 }
 
 }  // namespace stweaver

@@ -1,6 +1,9 @@
 // Larger batches than were recorded: what sizes that follow one hidden quantity come to.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "profile/pattern.h"
 
 namespace stweaver {
@@ -21,8 +24,14 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
-/// Whether the sizes that vary are proportional to that quantity, but for a tenth of their bytes. False where
+/// Whether the sizes that vary follow that quantity, but for a tenth of their bytes. False where
 /// none vary, and where fewer than three steps were seen: that tells too little.
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
+
+/// For sizes that follow one length: tells with which power of it each position grows, and lets each be as
+/// large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
+/// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its length.
+void fit_to_longest(Pattern& pattern, const Trace& trace,
+                    const std::vector<std::vector<std::size_t>>& batches);
 
 }  // namespace stweaver

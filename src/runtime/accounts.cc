@@ -83,7 +83,9 @@ void Accounts::note_out_of_memory(Bytes size, Bytes device_free) {
 /// The peaks of the step so far were not the plan's.
 void Accounts::note_plan() {
   ++statistics_.plans;
-  statistics_.step.peaks = {.requested = statistics_.requested};
+  statistics_.step.peaks = {.requested = statistics_.requested,
+                            .reserved = statistics_.reserved(),
+                            .fallback_reserved = statistics_.fallback_reserved};
 }
 
 std::int64_t Accounts::spent(const MappingStatistics& mapping) const {

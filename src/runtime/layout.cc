@@ -10,6 +10,9 @@
 namespace stweaver {
 namespace {
 
+/// Streams of a plan of more are not told apart: the run time numbers no more (StreamOrder).
+constexpr std::size_t kMostStreams = 64;
+
 /// Sorts ranges and joins those that touch.
 void merge(std::vector<Interval>& ranges) {
   std::sort(ranges.begin(), ranges.end(),
@@ -39,7 +42,8 @@ std::vector<Bytes> sizes_of(const Plan& plan, double share) {
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
     const bool is_longer = slot.varying && i >= plan.prologue;
-    const auto longer = static_cast<Bytes>(share * static_cast<double>(slot.size));
+    const double growth = slot.power == 2 ? share * share : share;
+    const auto longer = static_cast<Bytes>(growth * static_cast<double>(slot.size));
     sizes.push_back(is_longer ? align_up(longer, plan.alignment) : slot.size);
   }
   return sizes;
@@ -53,18 +57,22 @@ bool overlaps_any(const std::vector<Interval>& ranges, const Interval& range) {
 
 }  // namespace
 
-Layout::Layout(const Plan& plan) : Layout(plan, sizes_of(plan, 1), offsets_of(plan)) {
+Layout::Layout(const Plan& plan) : sizes_(sizes_of(plan, 1)) {
+  put(plan, offsets_of(plan));
   arena_ = plan.arena;
 }
 
-Layout::Layout(const Plan& plan, double share)
-    : Layout(plan, sizes_of(plan, share), restacked(plan, sizes_of(plan, share))) {}
+Layout::Layout(const Plan& plan, double share) : sizes_(sizes_of(plan, share)) {
+  put(plan, restacked(plan, sizes_));
+}
 
-Layout::Layout(const Plan& plan, double share, const Layout& before, std::uint32_t next)
-    : Layout(plan, sizes_of(plan, share), restacked(plan, sizes_of(plan, share), before.places_, next)) {}
+Layout::Layout(const Plan& plan, double share, const std::vector<Interval>& placed, std::uint32_t next)
+    : sizes_(sizes_of(plan, share)) {
+  put(plan, restacked(plan, sizes_, placed, next));
+}
 
-Layout::Layout(const Plan& plan, std::vector<Bytes> sizes, const std::vector<Bytes>& offsets)
-    : sizes_(std::move(sizes)), prologue_(plan.prologue), hands_over_(plan.slots.size(), false) {
+void Layout::put(const Plan& plan, const std::vector<Bytes>& offsets) {
+  prologue_ = plan.prologue;
   places_.reserve(plan.slots.size());
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     places_.push_back(offsets[i] == kUnplanned ? Interval{} : Interval{offsets[i], offsets[i] + sizes_[i]});
@@ -91,11 +99,14 @@ void Layout::build_tree() {
 }
 
 void Layout::find_hand_overs(const Plan& plan) {
+  hands_over_.resize(places_.size(), false);
   std::map<Stream, std::vector<Interval>> used;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!places_[i].empty()) used[plan.slots[i].stream].push_back(places_[i]);
   }
   if (used.size() < 2) return;
+  // To look at each stream for each slot would take for ever.
+  if (used.size() > kMostStreams) return hands_over_.assign(places_.size(), true);
   for (auto& [stream, ranges] : used) merge(ranges);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     hands_over_[i] = !places_[i].empty() && std::ranges::any_of(used, [&](const auto& other) {

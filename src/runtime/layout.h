@@ -9,20 +9,22 @@
 
 namespace stweaver {
 
-/// Immutable; many threads may read it. O(slots * log slots) to build.
+/// Immutable; many threads may read it. O(slots * log slots) to build as planned, O(slots * log^2 slots *
+/// streams) for longer steps.
 class Layout {
  public:
   /// As planned.
   explicit Layout(const Plan& plan);
   /// For longer steps: slots of varying size are `share` times as large (restacked() of plan/restack.h).
   Layout(const Plan& plan, double share);
-  /// The same in the middle of a step, from slot `next` on: what lives by then stays where `before` has it.
-  Layout(const Plan& plan, double share, const Layout& before, std::uint32_t next);
+  /// The same in the middle of a step, from slot `next` on: what lives by then stays where it was `placed`.
+  Layout(const Plan& plan, double share, const std::vector<Interval>& placed, std::uint32_t next);
 
   /// How large a request may be that takes the slot's place.
   [[nodiscard]] Bytes size_of(std::uint32_t slot) const { return sizes_[slot]; }
   /// Empty where the slot has none.
   [[nodiscard]] const Interval& place_of(std::uint32_t slot) const { return places_[slot]; }
+  [[nodiscard]] const std::vector<Interval>& places() const { return places_; }
   /// The end of the highest place.
   [[nodiscard]] Bytes arena() const { return arena_; }
   /// Whether a slot of another stream has bytes in common with this one.
@@ -37,7 +39,7 @@ class Layout {
  private:
   static constexpr std::size_t kLeaf = 32;
 
-  Layout(const Plan& plan, std::vector<Bytes> sizes, const std::vector<Bytes>& offsets);
+  void put(const Plan& plan, const std::vector<Bytes>& offsets);
   void build_tree();
   void find_hand_overs(const Plan& plan);
   void add_slots(std::size_t begin, std::size_t end, std::vector<Interval>& ranges) const;

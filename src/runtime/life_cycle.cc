@@ -198,7 +198,7 @@ void LifeCycle::take_plan() {
     return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan(), policy_);
-  if (objection.empty() && follow(plan, true)) return;
+  if (objection.empty() && follow(plan, steps_ > 0)) return;
   if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more
   rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);
 }

@@ -112,14 +112,15 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   const Bytes alignment = index_->plan().alignment;
   if (!entry.of_any_size) return asked.size <= entry.size && entry.size - asked.size < alignment;
   if (asked.share == 0) return false;
-  const auto size = static_cast<Bytes>(asked.share * static_cast<double>(entry.size));
+  const double share = entry.power == 2 ? asked.share * asked.share : asked.share;
+  const auto size = static_cast<Bytes>(share * static_cast<double>(entry.size));
   return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding;
 }
 
 /// Whether it is the first of the step, or the share is that of the one before. A small size is rounded too
 /// much to tell.
 bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
-  if (!entry.of_any_size || asked.size < index_->plan().alignment * policy_->rounding) return false;
+  if (entry.power != 1 || asked.size < index_->plan().alignment * policy_->rounding) return false;
   const bool tells = follower.share == 0 || has_size(entry, asked);
   follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
   return tells;

@@ -8,7 +8,7 @@ namespace stweaver {
 
 void PlanFollower::begin_step() {
   matcher_.begin_step();
-  if (std::exchange(is_raised_in_step_, false)) raised_.emplace(plan(), share_);
+  if (next_) raised_ = std::exchange(next_, std::nullopt);
 }
 
 /// A request of `size` bytes, which tells the length of the step, has come to a slot that is smaller: the
@@ -19,12 +19,11 @@ void PlanFollower::raise(std::uint32_t slot, Bytes size) {
   const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
   if (share <= share_) return;
   share_ = std::ceil(share * grid) / grid;
-  is_raised_in_step_ = true;
+  next_.emplace(plan(), share_);
   if (slot < plan().prologue) return;
-  Layout now(plan(), share_, layout(), slot);
+  Layout now(plan(), share_, placed_, slot);
   // Where what lives is in the way and would push the rest of the step up, that waits for the next step.
-  const Bytes arena = Layout(plan(), share_).arena();
-  if (now.arena() - arena <= arena / policy_->misfit_share) raised_ = std::move(now);
+  if (now.arena() - next_->arena() <= next_->arena() / policy_->misfit_share) raised_ = std::move(now);
 }
 
 /// How long a slot's request lives, in requests; 0 where there is no step.
@@ -54,6 +53,7 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);
   if (place.empty() || base_ + place.upper > end_) return {.why = Unplanned::kOccupied, .life = life};
+  placed_[slot_] = place;
   const Bytes begin = base_ + place.lower;
   return {.place = Interval{begin, begin + asked.rounded},
           .hands_over = layout().hands_over(slot_),

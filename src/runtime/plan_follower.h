@@ -56,7 +56,11 @@ class PlanFollower {
   /// No place ends above `end`. `policy` must outlive this.
   PlanFollower(std::shared_ptr<const PlanIndex> index, Bytes base, const Policy& policy,
                Bytes end = std::numeric_limits<Bytes>::max())
-      : matcher_(std::move(index), policy), policy_(&policy), base_(base), end_(end) {}
+      : matcher_(std::move(index), policy),
+        policy_(&policy),
+        base_(base),
+        end_(end),
+        placed_(this->index().layout().places()) {}
 
   Advice advise(const AllocParams& asked);
 
@@ -83,9 +87,10 @@ class PlanFollower {
   Bytes base_;
   Bytes end_;
   std::uint32_t slot_ = 0;        ///< matched last
+  std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded
+  std::optional<Layout> next_;    ///< the same from the next step boundary on
   double share_ = 1;              ///< that the slots of varying size are raised by
-  bool is_raised_in_step_ = false;
   std::vector<Interval> used_;
 };
 

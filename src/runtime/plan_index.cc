@@ -24,8 +24,11 @@ void PlanIndex::sort_by_stream() {
     if (is_new) streams_.push_back({.stream = slot.stream, .entries = {}, .anchors = {}});
     PlannedStream& stream = streams_[found->second];
     if (i < plan_.prologue) ++stream.prologue;
-    stream.entries.push_back(
-        {.size = slot.size, .slot = i, .of_any_size = slot.varying, .planned = slot.offset != kUnplanned});
+    stream.entries.push_back({.size = slot.size,
+                              .slot = i,
+                              .of_any_size = slot.varying,
+                              .power = slot.power,
+                              .planned = slot.offset != kUnplanned});
   }
 }
 

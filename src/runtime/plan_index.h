@@ -18,6 +18,7 @@ struct Entry {
   Bytes size = 0;
   std::uint32_t slot = 0;
   bool of_any_size = false;  ///< sizes of this position differ from step to step
+  std::uint8_t power = 0;    ///< Slot::power
   bool planned = false;      ///< has a place in the arena
 };
 

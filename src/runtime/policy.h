@@ -25,12 +25,12 @@ struct Policy {
   Bytes reclaim_share = 512;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests, and for other planned ones, is mapped in blocks of this size while
-  /// there is slack.
+  /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in
+  /// blocks of this size while there is slack.
   Bytes block = 8 * kMiB;
-  /// Memory for planned requests likewise where steps are alike and one of them was as planned: all of the
-  /// plan's range is going to be used.
-  Bytes plan_block = 64 * kMiB;
+  /// Later, where steps have lengths, in blocks of this share of the plan's range: a quarter of the least
+  /// slack.
+  Bytes block_share = 2048;
 
   // Where unplanned requests go (placer.h).
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).

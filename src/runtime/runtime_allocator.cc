@@ -139,15 +139,22 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
     return true;
   });
   if (idle + missing != place.length()) return false;
-  const bool all_is_used = is_proven_ && follower_->plan().shape == StepShape::kFixed;
-  const Bytes block = all_is_used ? policy_.plan_block : policy_.block;
-  const bool has_memory = memory_.back(place, plan_range(), block);
+  const bool has_memory = memory_.back(place, plan_range(), planned_block());
   if (!has_memory) {
     refused_until_ = now_ + policy_.refused_calls;
     accounts_.note_refusal();
   }
   note_arena();
   return has_memory;
+}
+
+/// In what blocks memory for planned requests is mapped. All of a range is going to be used where steps are
+/// alike. Where they have lengths, a block may lie half in use at the end of each slot.
+Bytes RuntimeAllocator::planned_block() const {
+  if (!is_proven_) return policy_.block;
+  const Plan& plan = follower_->plan();
+  if (plan.shape == StepShape::kFixed) return policy_.most_extent;
+  return std::max(policy_.block, plan.arena / policy_.block_share);
 }
 
 /// A place that no plan has for the request: beside the plan's range, but in any gap of it before memory

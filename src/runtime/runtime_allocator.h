@@ -134,6 +134,7 @@ class RuntimeAllocator {
   std::optional<Bytes> find_gap_in_plan(const AllocParams& asked, Time life);
   bool take_planned(const Interval& place, const AllocParams& asked);
   bool back_planned(const Interval& place);
+  [[nodiscard]] Bytes planned_block() const;
   std::optional<Grant> find_unplanned(const AllocParams& asked);
   Grant take(Source source, Bytes offset, const AllocParams& asked);
   void* give(const AllocParams& asked, const Grant& grant, Unplanned why);

@@ -97,7 +97,10 @@ bool RuntimeAllocator::follows_plan() const {
 bool RuntimeAllocator::plan_costs_memory() const {
   const std::scoped_lock lock(mutex_);
   if (!follower_ || follower_->plan().shape != StepShape::kVarying) return false;
-  return accounts_.statistics(memory_.statistics()).last_step.peaks.reserved > memory_.most_budget();
+  const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
+  // The job that a saved plan was made from came to hold what the plan needs, and so will this one.
+  const Bytes fair = std::max(memory_.most_budget(), follower_->plan().arena);
+  return peaks.reserved - peaks.fallback_reserved > fair;
 }
 
 std::int64_t RuntimeAllocator::planned_in_step() const {

@@ -46,7 +46,7 @@ std::string body_of(const std::string& file) {
 
 /// A whole plan of one slot, of which a test changes one thing.
 struct Lines {
-  std::string version = "stweaver-plan 2\n";
+  std::string version = "stweaver-plan 3\n";
   std::string head =
       "source a\nfingerprint 000000000000000f\nalignment 512\narena 1024\nlower_bound 1024\n"
       "shape fixed\nstream_gap 0\n";
@@ -63,7 +63,10 @@ std::string refused(const Lines& lines) {
 }
 
 TEST(PlanFile, KeepsEverything) {
-  const Plan plan = busy_plan();
+  Plan plan = busy_plan();
+  plan.slots.front().varying = plan.slots.back().varying = true;
+  plan.slots.front().power = 1;
+  plan.slots.back().power = 2;
   const Plan copy = read(written(plan));
   EXPECT_EQ(copy.source, plan.source);
   EXPECT_EQ(copy.fingerprint, plan.fingerprint);
@@ -82,6 +85,7 @@ TEST(PlanFile, KeepsEverything) {
     EXPECT_EQ(copy.slots[i].stream, plan.slots[i].stream);
     EXPECT_EQ(copy.slots[i].death, plan.slots[i].death);
     EXPECT_EQ(copy.slots[i].varying, plan.slots[i].varying);
+    EXPECT_EQ(copy.slots[i].power, plan.slots[i].power);
   }
   ASSERT_EQ(copy.runs.size(), plan.runs.size());
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
@@ -162,11 +166,11 @@ TEST(PlanFile, RefusesForeignFilesAtTheirFirstBytes) {
 }
 
 TEST(PlanFile, RefusesOtherVersions) {
-  for (const std::string version : {"0", "1", "3", "10", "-1"}) {
+  for (const std::string version : {"0", "1", "2", "10", "-1"}) {
     Lines lines;
     lines.version = "stweaver-plan " + version + '\n';
     EXPECT_EQ(refused(lines), "some.plan: a plan file of version " + version +
-                                  ", and only version 2 is known; make the plan again with `stweaver plan`");
+                                  ", and only version 3 is known; make the plan again with `stweaver plan`");
   }
 }
 
@@ -212,6 +216,7 @@ TEST(PlanFile, RefusesForgedNumbers) {
                                  "1024 0 0 -1 1",
                                  "1024 0 0 -1 varying",
                                  "1024 0 0 -1 upt",
+                                 "1024 0 0 -1 square1",
                                  "1024 0 0 -1 upto ",
                                  "1024 0 0 -1 upto 0 512",
                                  "1024 0 0 -1exact",
@@ -231,6 +236,10 @@ TEST(PlanFile, RefusesForgedNumbers) {
   const std::string head = Lines().head;
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
                                    {"alignment 512", "alignment -1"},
+                                   {"alignment 512", "alignment 9223372036854775296"},
+                                   {"lower_bound 1024", "lower_bound -9223372036854775808"},
+                                   {"lower_bound 1024", "lower_bound 1536"},
+                                   {"stream_gap 0", "stream_gap 9223372036854775807"},
                                    {"arena 1024", "arena -1"},
                                    {"arena 1024", "arena 9223372036854775807"},
                                    {"arena 1024", "arena 1024 "},

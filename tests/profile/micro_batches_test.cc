@@ -47,6 +47,29 @@ TEST(MicroBatches, ThatAreAlikeGetTheSizesOfTheLongest) {
   EXPECT_THAT(sizes_of(pattern), Each(Bytes{48} * 4096)) << "though the first never had so long a batch";
 }
 
+TEST(MicroBatches, LetWhatIsAloneGrowWithTheLongest) {
+  Job job;
+  const std::vector<std::pair<Bytes, Bytes>> lengths = {{30, 40}, {20, 25}, {37, 21}, {22, 48}, {31, 28}};
+  for (std::size_t step = 0; step < lengths.size(); ++step) {
+    const auto [first, second] = lengths[step];
+    job.mark(text("step ", step));
+    const RequestId input = job.allocate(first * 8192);  // the second has none
+    const RequestId mask = job.allocate(first * first * 64);
+    micro_batch(job, first);
+    job.free(input);
+    job.free(mask);
+    micro_batch(job, second);
+  }
+  job.mark("end");
+  const std::vector<Position> positions = profile_of(job.trace()).pattern.positions;
+  ASSERT_EQ(positions.size(), 2 * kLayers + 2);
+  EXPECT_EQ(positions[0].size, 48 * 8192) << "though it never was so long";
+  EXPECT_EQ(positions[0].power, 1);
+  EXPECT_EQ(positions[1].size, 48 * 48 * 64);
+  EXPECT_EQ(positions[1].power, 2);
+  EXPECT_EQ(positions[2].power, 1);
+}
+
 TEST(MicroBatches, ThatAreNotAlikeKeepTheirSizes) {
   Job job;
   for (const Bytes length : {30, 20, 37, 22, 31}) {

@@ -117,12 +117,15 @@ bool follows_one_length(const Trace& trace) {
   return sizes_follow_one_length(profile_of(trace).pattern, trace);
 }
 
-TEST(Scale, KnowsWhetherSizesAreInProportionToOneLength) {
+TEST(Scale, KnowsWhetherSizesFollowOneLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const SizeOf same = [](Bytes) { return Bytes{12'345}; };
   EXPECT_TRUE(follows_one_length(job_of(lengths, {same})));
-  EXPECT_FALSE(follows_one_length(job_of(lengths, {[](Bytes length) { return 300 * length * length; }})))
-      << "attention scores grow faster";
+  EXPECT_TRUE(follows_one_length(job_of(lengths, {[](Bytes length) { return 300 * length * length; }})))
+      << "attention scores grow with the square";
+  EXPECT_FALSE(
+      follows_one_length(job_of(lengths, {[](Bytes length) { return length * 7919 % 97 * 400'000; }})))
+      << "experts";
   EXPECT_FALSE(follows_one_length(job_of({300, 300, 300, 300}, {same}))) << "nothing varies";
 }
 

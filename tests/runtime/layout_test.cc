@@ -76,5 +76,17 @@ TEST(Layout, UsesTheWholeStepWhileSomethingLivesForEver) {
   EXPECT_EQ(taken, by_looking_at_each(plan, 104, 205));
 }
 
+TEST(Layout, OfVeryManyStreamsIsMadeAtOnceAndHandsAllOver) {
+  Plan plan;
+  constexpr std::uint32_t kSlots = 100'000;
+  for (std::uint32_t i = 0; i < kSlots; ++i) {
+    plan.slots.push_back({.size = 1, .offset = i, .stream = i, .death = Time{kSlots}});
+    ++plan.arena;
+  }
+  const Layout layout(plan);
+  EXPECT_TRUE(layout.hands_over(0));
+  EXPECT_TRUE(layout.hands_over(kSlots - 1));
+}
+
 }  // namespace
 }  // namespace stweaver

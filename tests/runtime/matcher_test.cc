@@ -31,7 +31,7 @@ struct Turn {
 class Draft {
  public:
   Draft& add(Bytes size, Stream stream = 0) { return add({.size = size, .offset = 0, .stream = stream}); }
-  Draft& add_varying(Bytes size) { return add({.size = size, .offset = 0, .varying = true}); }
+  Draft& add_varying(Bytes size) { return add({.size = size, .offset = 0, .varying = true, .power = 1}); }
   Draft& add_dynamic(Bytes size) { return add({.size = size, .offset = kUnplanned, .varying = true}); }
   /// The step begins here.
   Draft& step() {

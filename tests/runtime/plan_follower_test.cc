@@ -242,13 +242,18 @@ TEST_F(PlanFollowerTest, KnowsAsListingAllSlotsTells) {
 
 // ---- steps that have lengths ----
 
+void let_vary(Slot& slot, std::uint8_t power = 1) {
+  slot.varying = true;
+  slot.power = power;
+}
+
 /// A step of slots one upon the other, each alive to the end of the step; the first is of one size.
 std::shared_ptr<const PlanIndex> stack(StepShape shape, std::size_t count, Bytes size) {
   Plan plan;
   plan.shape = shape;
   for (std::size_t i = 0; i < count; ++i) {
     plan.slots.push_back(slot(size, plan.arena, static_cast<Time>(count)));
-    plan.slots.back().varying = i > 0;
+    if (i > 0) let_vary(plan.slots.back());
     plan.arena += size;
   }
   return std::make_shared<PlanIndex>(std::move(plan));
@@ -288,7 +293,7 @@ TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
   plan.shape = StepShape::kVarying;
   plan.slots = {slot(8 * kMiB, 32 * kMiB, 4), slot(16 * kMiB, 0, 2), slot(16 * kMiB, 0, 4),
                 slot(16 * kMiB, 16 * kMiB, 4)};
-  for (std::size_t i = 1; i < plan.slots.size(); ++i) plan.slots[i].varying = true;
+  for (std::size_t i = 1; i < plan.slots.size(); ++i) let_vary(plan.slots[i]);
   plan.arena = 40 * kMiB;
   PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
   follower.begin_step();
@@ -299,6 +304,35 @@ TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
   EXPECT_EQ(follower.range().length(), 48 * kMiB);
   follower.advise(params(8 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase, kBase + 20 * kMiB}));
+}
+
+TEST_F(PlanFollowerTest, RaisesSlotsThatGrowWithTheSquareOfTheLengthByItsSquare) {
+  Plan plan = stack(StepShape::kVarying, 4, 16 * kMiB)->plan();
+  let_vary(plan.slots[1], 2);
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(25 * kMiB)).why, Unplanned::kTooLarge) << "a square tells no length";
+  EXPECT_EQ(follower.range().length(), 64 * kMiB);
+  EXPECT_TRUE(follower.advise(params(20 * kMiB)).place);
+  follower.begin_step();
+  EXPECT_EQ(follower.range().length(), (16 + 25 + 20 + 20) * kMiB);
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(25 * kMiB)).place, (Interval{kBase + 16 * kMiB, kBase + 41 * kMiB}));
+}
+
+TEST_F(PlanFollowerTest, RaisesTwiceInAStepAroundWhatWasPutBetween) {
+  PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  std::vector<Interval> placed;
+  for (const Bytes size : {17, 18, 18, 20}) {
+    const Advice advice = follower.advise(params(size * kMiB));
+    if (!advice.place) continue;  // alone in its size
+    for (const Interval& other : placed) EXPECT_FALSE(overlaps(*advice.place, other));
+    placed.push_back(*advice.place);
+  }
+  EXPECT_GE(placed.size(), 2U);
 }
 
 TEST_F(PlanFollowerTest, ALaterSlotThatIsAloneInItsSizeRaisesNoOthers) {
