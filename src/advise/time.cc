@@ -92,12 +92,19 @@ struct LayerTimes {
   double traffic = 0;
 };
 
+/// What fused dispatch leaves of the time that experts take; attention and dense layers know nothing of it.
+double with_experts(const View& view) {
+  return view.how.fused_experts ? view.constants.fused_experts : 1;
+}
+
 double products_and_attention(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   const double rate = matrix_rate(view) * how.tp;
   const double products =
       2 * passes.products * view.tokens *
-      (dense_weights(view.model) + active_expert_weights(view.model) / view.constants.experts) / rate;
+      (dense_weights(view.model) +
+       active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
+      rate;
   // Flash attention skips what causality masks.
   const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
   const double attention_rate =
@@ -119,8 +126,8 @@ double memory_bound(const View& view, const Passes& passes) {
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
   // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
   const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
-  bytes += passes.elementwise * c.dispatch * view.tokens * expert * view.model.topk * view.model.moe_layers /
-           how.tp;
+  bytes += passes.elementwise * c.dispatch * with_experts(view) * view.tokens * expert * view.model.topk *
+           view.model.moe_layers / how.tp;
   return bytes / view.memory_rate();
 }
 
@@ -128,7 +135,8 @@ double host_time(const View& view) {
   const Constants& c = view.constants;
   const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
   const double tensor = 1 + c.layer_doubling * std::log2(view.how.tp);
-  return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe) * tensor;
+  return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe * with_experts(view)) *
+         tensor;
 }
 
 /// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
@@ -166,10 +174,6 @@ LayerTimes layer_times(const View& view) {
   times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
                  (nodes ? view.constants.several_nodes : 1);
   times.host = host_time(view);
-  if (view.how.fused_experts && view.model.moe_layers > 0) {
-    times.device *= view.constants.fused_experts;
-    times.host *= view.constants.fused_experts;
-  }
   times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
   const double more = 1 + static_cast<double>(view.model.mtp_layers) / view.model.layers;
   return {.device = times.device * more, .host = times.host * more, .traffic = times.traffic * more};
