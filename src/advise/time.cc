@@ -153,18 +153,18 @@ double tensor_traffic(const View& view, const Passes& passes) {
   return exposed * bytes / view.rate(view.gpu.domain, crosses);
 }
 
-/// Tokens go to their experts and back, forward and backward.
+/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden; what leaves
+/// it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is not.
 double expert_traffic(const View& view) {
   const Configuration& how = view.how;
   if (how.ep == 1 || view.model.moe_layers == 0) return 0;
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
-  const double bytes = 4 * kActivationBytes * view.tokens / how.tp * width *
-                       std::min(view.model.topk, how.ep) * view.model.moe_layers;
-  const double span = static_cast<double>(how.ep) * how.tp;
-  const double outside = span > view.gpu.domain ? 1 - view.gpu.domain / span : 0;
-  const double inside = std::max(0.0, 1 - outside - 1.0 / how.ep);
-  return view.constants.expert_exposed *
-         (bytes * inside / view.rate(1, false) + bytes * outside / view.gpu.network);
+  const double bytes = 4 * kActivationBytes * view.tokens / how.tp * width * view.model.moe_layers;
+  const double domains = std::max(1.0, static_cast<double>(how.ep) * how.expert_tp / view.gpu.domain);
+  const double others = (domains - 1) * (1 - std::pow(1 - 1 / domains, view.model.topk));
+  const double inside = std::min(view.model.topk, how.ep) * std::max(0.0, 1 / domains - 1.0 / how.ep);
+  return view.constants.expert_exposed * bytes * inside / view.rate(1, false) +
+         bytes * others / view.gpu.network;
 }
 
 LayerTimes layer_times(const View& view) {
