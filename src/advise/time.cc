@@ -131,12 +131,12 @@ double memory_bound(const View& view, const Passes& passes) {
   return bytes / view.memory_rate();
 }
 
-double host_time(const View& view) {
+double host_time(const View& view, const Passes& passes) {
   const Constants& c = view.constants;
   const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
   const double tensor = 1 + c.layer_doubling * std::log2(view.how.tp);
   return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe * with_experts(view)) *
-         tensor;
+         tensor * passes.products / kPasses;
 }
 
 /// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
@@ -173,7 +173,7 @@ LayerTimes layer_times(const View& view) {
   LayerTimes times;
   times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
                  (nodes ? view.constants.several_nodes : 1);
-  times.host = host_time(view);
+  times.host = host_time(view, passes);
   times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
   const double more = 1 + static_cast<double>(view.model.mtp_layers) / view.model.layers;
   return {.device = times.device * more, .host = times.host * more, .traffic = times.traffic * more};
