@@ -188,8 +188,9 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.micro_batch = sheet.whole(row, "local_batch");
   const std::string schedule = sheet.cell(row, "pp_schedule");
   if (schedule.starts_with("interleaved")) how.virtual_stages = 2;
-  // A pipeline cuts the batch of a rank in pieces; not stated, two per stage.
-  if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / (2 * how.pp));
+  // A pipeline cuts the batch of a rank in as many pieces as it is deep, which is torchtitan's default
+  // (build_pipeline_schedule in torchtitan/parallelisms/pipelining_utils.py at the tables' dates).
+  if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / how.pp);
   const std::string checkpointing = sheet.cell(row, "activation_checkpointing");
   if (checkpointing.starts_with("selective")) how.recompute = Recompute::kOperators;
   if (checkpointing == "full") how.recompute = Recompute::kFull;
