@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace stweaver {
 namespace {
@@ -175,8 +176,7 @@ LayerTimes layer_times(const View& view) {
                  (nodes ? view.constants.several_nodes : 1);
   times.host = host_time(view, passes);
   times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
-  const double more = 1 + static_cast<double>(view.model.mtp_layers) / view.model.layers;
-  return {.device = times.device * more, .host = times.host * more, .traffic = times.traffic * more};
+  return times;
 }
 
 double joined(double host, double device, double sharpness) {
@@ -198,7 +198,7 @@ double head_time(const View& view) {
   const double loss = 24 * view.tokens * vocabulary / how.tp / view.memory_rate();
   const bool nodes = how.gpus > view.gpu.domain;
   const double device = products * (nodes ? c.several_nodes : 1) + loss;
-  return joined(c.head, device, c.sharpness) * (1 + view.model.mtp_layers);
+  return joined(c.head, device, c.sharpness);
 }
 
 /// Weights of one rank: what all tokens pass, and the experts that live there, each of them whole.
@@ -256,6 +256,20 @@ double stage_traffic(const View& view) {
   return 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
 }
 
+/// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer. A
+/// stage has whole layers all the same: 61 of them on 16 stages are 4 each, and one beside the output layer.
+double slowest_stage(const Job& job, double layer, double tail) {
+  const int others = job.configuration.pp - 1;
+  if (others == 0) return job.model.layers * layer + tail;
+  double least = std::numeric_limits<double>::infinity();
+  for (int last = job.model.layers / (others + 1); last >= 0; --last) {
+    const double rest = (job.model.layers - last + others - 1) / others * layer;
+    least = std::min(least, std::max(rest, last * layer + tail));
+    if (rest >= last * layer + tail) break;
+  }
+  return least;
+}
+
 }  // namespace
 
 double tokens_of(const Configuration& configuration) {
@@ -267,17 +281,20 @@ StepTime step_time(const Job& job, const Constants& constants) {
   const Configuration& how = job.configuration;
   const LayerTimes layers = layer_times(view);
   const double all = joined(layers.host, layers.device, constants.sharpness);
-  const double head = head_time(view);
-  // Stages of equally many layers leave the output layer to the last. Where layers do not come out even,
-  // whoever shared them out did so by their time.
-  const bool even = how.pp > 1 && job.model.layers % (how.pp * how.virtual_stages) == 0;
-  const double stage = (all + layers.traffic + (even ? 0 : head)) / how.pp;
+  const double predicted = static_cast<double>(job.model.mtp_layers) / job.model.layers;
+  // Tokens further ahead are predicted by layers and an output layer of their own, all on the last stage.
+  const double head = head_time(view) * (1 + job.model.mtp_layers) + all * predicted;
+  const double traffic = layers.traffic * (1 + predicted);
+  const double mean = (all + head + traffic) / how.pp;
+  const bool even = job.model.layers % (how.pp * how.virtual_stages) == 0;
+  const double layer = (all + layers.traffic) / job.model.layers;
+  const double tail = head + layers.traffic * predicted;
+  const double slowest = even ? mean + tail * (how.pp - 1) / how.pp : slowest_stage(job, layer, tail);
   StepTime time;
-  time.bubble = (how.pp - 1) * stage / how.virtual_stages +
-                (even ? view.batches * head * (how.pp - 1) / how.pp : 0) +
-                stage_traffic(view) * (view.batches + how.pp - 2);
+  time.bubble = (how.pp - 1) * (even ? mean - tail / how.pp : mean) / how.virtual_stages +
+                view.batches * (slowest - mean) + stage_traffic(view) * (view.batches + how.pp - 2);
   time.work = view.batches * (all + head) / how.pp;
-  time.traffic = view.batches * layers.traffic / how.pp;
+  time.traffic = view.batches * traffic / how.pp;
   const double computing = time.work + time.bubble + time.traffic;
   const RankWeights weights = rank_weights(view);
   const double data = data_traffic(view, weights);
