@@ -101,11 +101,10 @@ double with_experts(const View& view) {
 double products_and_attention(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   const double rate = matrix_rate(view) * how.tp;
-  const double products =
-      2 * passes.products * view.tokens *
-      (dense_weights(view.model) +
-       active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
-      rate;
+  const double products = 2 * passes.products * view.tokens *
+                          (dense_weights(view.model) +
+                           active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
+                          rate;
   // Flash attention skips what causality masks.
   const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
   const double attention_rate =
@@ -132,12 +131,20 @@ double memory_bound(const View& view, const Passes& passes) {
   return bytes / view.memory_rate();
 }
 
+/// Megatron's kernel for softmax (fused_softmax.py, is_kernel_available) takes scores of four heads at a
+/// time; for other numbers PyTorch's operators run one by one.
+double softmax_share(const View& view) {
+  const Configuration& how = view.how;
+  const bool fused = how.flash_attention || view.model.heads / how.tp * how.micro_batch % 4 == 0;
+  return fused ? 1 : 1 + view.constants.unfused_softmax;
+}
+
 double host_time(const View& view, const Passes& passes) {
   const Constants& c = view.constants;
   const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
-  const double tensor = 1 + c.layer_doubling * std::log2(view.how.tp);
-  return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe * with_experts(view)) *
-         tensor * passes.products / kPasses;
+  return ((view.model.layers - view.model.moe_layers) * c.layer +
+          view.model.moe_layers * moe * with_experts(view)) *
+         softmax_share(view) * passes.products / kPasses;
 }
 
 /// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
@@ -154,8 +161,9 @@ double tensor_traffic(const View& view, const Passes& passes) {
   return exposed * bytes / view.rate(view.gpu.domain, crosses);
 }
 
-/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden; what leaves
-/// it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is not.
+/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden; what
+/// leaves it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is
+/// not.
 double expert_traffic(const View& view) {
   const Configuration& how = view.how;
   if (how.ep == 1 || view.model.moe_layers == 0) return 0;
@@ -256,8 +264,9 @@ double stage_traffic(const View& view) {
   return 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
 }
 
-/// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer. A
-/// stage has whole layers all the same: 61 of them on 16 stages are 4 each, and one beside the output layer.
+/// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer.
+/// A stage has whole layers all the same: 61 of them on 16 stages are 4 each, and one beside the output
+/// layer.
 double slowest_stage(const Job& job, double layer, double tail) {
   const int others = job.configuration.pp - 1;
   if (others == 0) return job.model.layers * layer + tail;
