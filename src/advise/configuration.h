@@ -22,6 +22,9 @@ struct Configuration {
   int tp = 1;
   int pp = 1;
   int virtual_stages = 1;  ///< model chunks per pipeline stage
+  int rounds = 0;          ///< micro-batches that a model chunk takes before the next one; 0 for `pp`
+  int first_layers = 0;    ///< of the first pipeline stage; 0 for as many as the others have
+  int last_layers = 0;     ///< likewise, of the last
   int cp = 1;
   int ep = 1;
   int expert_tp = 1;  ///< ranks that split each expert
@@ -37,6 +40,8 @@ struct Configuration {
   bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
   bool flash_attention = true;    ///< scores are never in memory
+  bool flash_library = false;     ///< the library of that name computes it, whatever the GPU would be given
+  bool grouped_experts = true;    ///< one call for the products of all experts of a rank
   bool compiled = true;           ///< pointwise operators are fused
   bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does
   bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
@@ -72,6 +77,11 @@ int sharding(const Configuration& configuration);
 
 /// Ranks that share the optimizer states of one expert: gpus / (pp ep), and of those that split it.
 int expert_sharding(const Configuration& configuration);
+
+/// Layers of a pipeline stage: what does not come out even is given to the first stages.
+int stage_layers(const Job& job, int stage);
+/// Micro-batches that a model chunk takes in turn (`rounds`).
+int round_of(const Configuration& configuration);
 
 /// Layers of the largest model chunk of a pipeline stage.
 int chunk_layers(const Job& job);

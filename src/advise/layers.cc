@@ -12,6 +12,15 @@ using Tensor = std::size_t;
 constexpr double kHalf = 2;   // bytes of bf16
 constexpr double kFloat = 4;  // and of fp32
 
+/// Whether TransformerEngine gives attention to the flash attention library: before Hopper, and where cuDNN
+/// is not deterministic, as on Blackwell (dot_product_attention/utils.py, get_attention_backend).
+bool has_flash_library(const Job& job) {
+  const Gpu& gpu = job.gpu;
+  const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
+  const Configuration& how = job.configuration;
+  return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
+}
+
 /// Sizes of one layer, in elements on one rank.
 struct Sizes {
   explicit Sizes(const Job& job)
@@ -20,7 +29,8 @@ struct Sizes {
         tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
         own(tokens / (how.sequence_parallel ? how.tp : 1)),
         state(own * model.hidden),
-        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0) {
+        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0),
+        flash_library(has_flash_library(job)) {
     const bool latent = model.kv_lora > 0;
     query = tokens * model.heads * model.head_dim / how.tp;
     keys = tokens * (latent ? model.heads : model.kv_heads) * model.head_dim / how.tp;
@@ -40,6 +50,7 @@ struct Sizes {
   double own;       ///< of them where sequence parallelism splits them
   double state;     ///< between layers
   double gathered;  ///< bytes of all tokens' state, where a rank gathers them
+  bool flash_library;
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
 };
 
@@ -90,11 +101,14 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
     turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
-  if (s.how.flash_attention)
+  if (s.how.flash_attention) {
+    // The library's result has sequences first, and stays beside what is made of it for the next product.
+    const double own = s.flash_library && s.how.micro_batch > 1 ? kHalf * s.context : 0;
     return tape.apply({turned, qkv}, kHalf * s.context,
                       {.saved = {turned, qkv},
-                       .kept = kFloat * s.tokens * m.heads / s.how.tp,
+                       .kept = kFloat * s.tokens * m.heads / s.how.tp + own,
                        .backward = kFloat * s.query});
+  }
   if (!keeps_cheap(s.how))  // scores are had again as a whole
     return tape.apply({turned, qkv}, kHalf * s.context,
                       {.saved = {turned, qkv}, .forward = 7 * s.scores, .backward = 9 * s.scores});

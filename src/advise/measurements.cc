@@ -233,6 +233,15 @@ ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row) {
   return model;
 }
 
+/// The whole number behind a name among arguments; 0 where it is not there.
+int number_after(const std::string& arguments, const std::string& name) {
+  const std::size_t at = arguments.find(name);
+  int value = 0;
+  if (at != std::string::npos)
+    std::from_chars(arguments.data() + at + name.size(), arguments.data() + arguments.size(), value);
+  return value;
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
 /// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
 /// has its own shape.
@@ -265,6 +274,11 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.fused_loss = how.compiled;
   how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
+  how.flash_library = sheet.cell(row, "attention_backend") == "flash";
+  how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
+  how.rounds = number_after(arguments, "microbatch-group-size-per-virtual-pipeline-stage=");
+  how.first_layers = number_after(arguments, "decoder-first-pipeline-num-layers=");
+  how.last_layers = number_after(arguments, "decoder-last-pipeline-num-layers=");
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))
     how.shard = std::max(1, data_parallel(how) * how.cp / 2);
   // Megatron splits experts as it splits all else, unless it is told otherwise.

@@ -40,13 +40,11 @@ double workspaces(const Job& job) {
   // TransformerEngine's: 32 MiB from Hopper on, 4 MiB before. Deterministic products need more of cuBLAS.
   const bool recent = job.gpu.workspace >= 32 * kMiB;
   const auto each = static_cast<double>(job.configuration.deterministic ? 32 * kMiB : job.gpu.workspace);
-  return 2 * each + (job.configuration.compiled ? static_cast<double>((recent ? 32 : 4) * kMiB) : 0);
-}
-
-/// Layers of a stage: what does not come out even is given to the first stages.
-int stage_layers(const Job& job, int stage) {
-  const int pp = job.configuration.pp;
-  return job.model.layers / pp + (stage < job.model.layers % pp ? 1 : 0);
+  if (!job.configuration.compiled) return 2 * each;
+  // One more for each of the four streams that the experts' products take turns on (module/base.py,
+  // get_multi_stream_cublas_workspace).
+  const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
+  return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
 }
 
 /// Weights of a stage: what all tokens pass, embeddings included, and its experts.
@@ -103,18 +101,25 @@ struct Passage {
   int batch = 0;
 };
 
+/// Passages forward before the first one backward.
+int passages_ahead(const Configuration& how, int stage) {
+  const int behind = how.pp - stage - 1;
+  return how.virtual_stages == 1 ? behind : behind * 2 + (how.virtual_stages - 1) * round_of(how);
+}
+
 /// The order in which a stage runs its passages: 1F1B, or interleaved with `virtual_stages` chunks (Narayanan
 /// et al., arXiv 2104.04473, section 2.2), as Megatron-LM has them.
-std::vector<Passage> schedule(int pp, int stage, int chunks, int batches) {
+std::vector<Passage> schedule(const Configuration& how, int stage, int batches) {
+  const int chunks = how.virtual_stages;
+  const int round = round_of(how);
   const int passages = batches * chunks;
-  const int ahead = chunks == 1 ? std::min(pp - stage - 1, passages)
-                                : std::min((pp - stage - 1) * 2 + (chunks - 1) * pp, passages);
+  const int ahead = std::min(passages_ahead(how, stage), passages);
   const auto at = [&](int k, bool forward) {
     if (chunks == 1) return Passage{forward, 0, k};
-    const int group = k / (pp * chunks);
-    const int within = k % (pp * chunks);
-    const int chunk = within / pp;
-    return Passage{forward, forward ? chunk : chunks - 1 - chunk, group * pp + within % pp};
+    const int group = k / (round * chunks);
+    const int within = k % (round * chunks);
+    const int chunk = within / round;
+    return Passage{forward, forward ? chunk : chunks - 1 - chunk, group * round + within % round};
   };
   std::vector<Passage> order;
   order.reserve(2 * static_cast<std::size_t>(passages));
@@ -129,10 +134,7 @@ std::vector<Passage> schedule(int pp, int stage, int chunks, int batches) {
 
 /// Chunks whose activations a stage keeps at most at once.
 int in_flight(const Configuration& how, int stage) {
-  const int passages = micro_batches(how) * how.virtual_stages;
-  const int ahead = how.virtual_stages == 1 ? how.pp - stage - 1
-                                            : (how.pp - stage - 1) * 2 + (how.virtual_stages - 1) * how.pp;
-  return std::min(ahead + 1, passages);
+  return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
 }
 
 /// The passages of one stage, one after another, as an allocator sees them.
@@ -148,7 +150,7 @@ class StageRun {
         ledger_(ledger) {}
 
   void run(int batches) {
-    for (const Passage& passage : schedule(how_.pp, stage_, how_.virtual_stages, batches)) {
+    for (const Passage& passage : schedule(how_, stage_, batches)) {
       if (passage.forward) {
         forward(passage);
       } else {
@@ -334,9 +336,9 @@ Trace rank_trace(const Job& job, int stage) {
   if (how.zero == 3 && how.pp == 1)
     for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
-  const int enough = 2 * how.pp;
-  // The interleaved schedule goes in rounds of one micro-batch per stage.
-  const int round = how.virtual_stages > 1 ? how.pp : 1;
+  const int enough = 2 * std::max(how.pp, round_of(how));
+  // The interleaved schedule goes in rounds.
+  const int round = how.virtual_stages > 1 ? round_of(how) : 1;
   const int batches = std::min((micro_batches(how) + round - 1) / round * round, enough);
   constexpr int kSteps = 3;
   const auto mark = [&trace](std::string label) { trace.marks.push_back({trace.end, std::move(label)}); };
