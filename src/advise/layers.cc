@@ -149,12 +149,20 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
     active = tape.apply({up}, kHalf * inner, {.saved = {up}});
+    // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
+    // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
+    // it.
+    if (sent > 0 && !m.gated_mlp) {
+      const double wide_copy = kFloat * inner;
+      active = tape.apply({active}, kHalf * inner,
+                          {.saved = {active}, .forward = wide_copy, .backward = wide_copy});
+    }
   }
   const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
                               static_cast<double>(m.hidden) * ffn, true, s.gathered);
   if (sent == 0) return down;
-  const OperatorMemory weighed{.saved = {down}, .forward = kHalf * sent, .backward = kHalf * sent};
-  if (s.how.compiled) return tape.apply({down}, kHalf * s.state, weighed);
+  if (s.how.compiled)
+    return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
   // index_add keeps what it adds, for its shape.
   const Tensor shares = tape.apply({down}, kHalf * sent, {.saved = {down}});
   return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
