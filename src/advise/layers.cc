@@ -95,11 +95,15 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
   Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
-  // Queries and keys are turned by their places; the values stay where they are.
+  // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
+  if (m.query_norm && s.how.compiled) {
+    const double statistics = 2 * kFloat * s.tokens * (m.heads + m.kv_heads) / s.how.tp;
+    turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.saved = {qkv}, .kept = statistics});
+  }
   if (s.how.rotary) {
     const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
-    turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
+    turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
   if (s.how.flash_attention) {
     // The library's result has sequences first, and stays beside what is made of it for the next product.

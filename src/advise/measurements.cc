@@ -281,6 +281,9 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.last_layers = number_after(arguments, "decoder-last-pipeline-num-layers=");
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))
     how.shard = std::max(1, data_parallel(how) * how.cp / 2);
+  const int shared = number_after(arguments, "moe-shared-expert-intermediate-size=");
+  if (shared > 0) measured.job.model.shared_ffn = shared;
+  if (has("qk-layernorm=True")) measured.job.model.query_norm = true;
   // Megatron splits experts as it splits all else, unless it is told otherwise.
   if (measured.job.model.experts > 0) how.expert_tp = std::max(1, sheet.whole(row, "etp", how.tp));
   how.dropout = how.compiled && !has("hidden-dropout=0.0");
