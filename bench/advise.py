@@ -153,10 +153,13 @@ def table_of_tables(source: Path, path: Path) -> list[str]:
             row["stage"] = STAGES.get(given["where"].partition(",")[0], "fullest")
             layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
             row["offload"] = int("optimizer offload" in given["sharding"])
-            dropout = (
-                "" if given["model"] == "gpt2_345m" else "hidden-dropout=0.0 position-embedding-type=rope"
-            )
-            row["other_args"] = dropout
+            arguments = ["moe-grouped-gemm=True"]
+            if given["model"] != "gpt2_345m":
+                arguments += ["hidden-dropout=0.0", "position-embedding-type=rope"]
+            # Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_dataset).
+            if given["source"].startswith("NVIDIA-NeMo"):
+                arguments.append("no-create-attention-mask-in-dataloader=True")
+            row["other_args"] = ";".join(arguments)
             row["peak_allocated_bytes"] = round(float(given["peak_allocated"]) * UNITS[given["unit"]])
             rows.append(row)
             names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))

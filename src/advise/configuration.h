@@ -47,6 +47,7 @@ struct Configuration {
   bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
   bool rotary = true;             ///< positions turn queries and keys
   bool dropout = false;
+  bool attention_mask = false;  ///< the data loader makes one: a byte for each pair of tokens
   bool deterministic = false;  ///< with the workspaces that cuBLAS then needs
   bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
   bool lora = false;           ///< weights are frozen but for adapters

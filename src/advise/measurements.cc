@@ -275,6 +275,8 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
   how.flash_library = sheet.cell(row, "attention_backend") == "flash";
+  // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
+  how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
   how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
   how.rounds = number_after(arguments, "microbatch-group-size-per-virtual-pipeline-stage=");
   how.first_layers = number_after(arguments, "decoder-first-pipeline-num-layers=");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,15 @@ std::vector<Passage> schedule(const Configuration& how, int stage, int batches) 
   return order;
 }
 
+/// Bytes of the mask that the data loader makes for a micro-batch; the ranks between the ends of a pipeline
+/// get no batch.
+double attention_mask(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const bool has_batch = stage == 0 || stage == how.pp - 1;
+  if (!how.attention_mask || !has_batch) return 0;
+  return static_cast<double>(how.micro_batch) * how.sequence * how.sequence / how.cp;
+}
+
 /// Chunks whose activations a stage keeps at most at once.
 int in_flight(const Configuration& how, int stage) {
   return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
@@ -165,6 +175,7 @@ class StageRun {
     std::vector<std::size_t> inputs;  ///< of the chunk, and of layers that are recomputed
     std::vector<Tape::Kept> layers;
     Tape::Kept head;
+    std::optional<std::size_t> mask = std::nullopt;
   };
 
   [[nodiscard]] int layers_of(int chunk) const {
@@ -181,6 +192,7 @@ class StageRun {
     std::size_t x = ledger_.allocate(state_);
     passed.inputs.push_back(x);
     const int recomputed = recomputed_layers(job_);
+    if (const double mask = attention_mask(job_, stage_); mask > 0) passed.mask = ledger_.allocate(mask);
     for (int i = 0; i < layers_of(passage.chunk); ++i) {
       // The schedule holds on to what a chunk was given.
       const bool keeps = i >= recomputed;
@@ -192,8 +204,9 @@ class StageRun {
       passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
       x = passed.head.output;
     }
-    // What went to the next stage is let go.
+    // What went to the next stage is let go; who recomputes keeps the mask for that.
     if (x != passed.inputs.front()) ledger_.free(x);
+    if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
   void backward(const Passage& passage) {
@@ -219,6 +232,7 @@ class StageRun {
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
     ledger_.free(gradient);
     ledger_.free(passed.inputs.front());
+    if (passed.mask) ledger_.free(*passed.mask);
   }
 
   static constexpr double kLoss = 4;
@@ -297,6 +311,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
   if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
+  most += attention_mask(job, stage);
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
   memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
