@@ -48,11 +48,13 @@ struct Configuration {
   bool rotary = true;             ///< positions turn queries and keys
   bool dropout = false;
   bool attention_mask = false;  ///< the data loader makes one: a byte for each pair of tokens
-  bool deterministic = false;  ///< with the workspaces that cuBLAS then needs
-  bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
-  bool lora = false;           ///< weights are frozen but for adapters
-  int gradient_bytes = 4;      ///< per parameter, as it is reduced
-  int moment_bytes = 4;        ///< of each of the optimizer's two moments, beside an fp32 parameter
+  bool deterministic = false;   ///< with the workspaces that cuBLAS then needs
+  bool fused_experts = true;    ///< grouped products with fused dispatch and no synchronization with the host
+  bool lora = false;            ///< weights are frozen but for adapters
+  bool narrow_inputs = true;  ///< products keep their inputs as narrow as they take them (TransformerEngine)
+  int weight_bytes = 2;       ///< per parameter of layers; embeddings are bf16
+  int gradient_bytes = 4;     ///< per parameter, as it is reduced
+  int moment_bytes = 4;       ///< of each of the optimizer's two moments, beside an fp32 parameter
 };
 
 /// By how much a real job differs from the memory model (calibration.h).

@@ -21,6 +21,24 @@ bool has_flash_library(const Job& job) {
   return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
 }
 
+/// TransformerEngine keeps for the gradient of weights what it made of an input for its product: fp8, blocks
+/// of 32 with a scale of a byte (MXFP8), or fp4 with one for 16 (NVFP4).
+double input_bytes(const Configuration& how) {
+  if (!how.compiled || !how.narrow_inputs) return kHalf;
+  switch (how.precision) {
+    case Precision::kBf16:
+      return kHalf;
+    case Precision::kFp8:
+    case Precision::kFp8Rowwise:
+      return 1;
+    case Precision::kMxfp8:
+      return 1 + 1.0 / 32;
+    case Precision::kNvfp4:
+      return 0.5 + 1.0 / 16;
+  }
+  return kHalf;
+}
+
 /// Sizes of one layer, in elements on one rank.
 struct Sizes {
   explicit Sizes(const Job& job)
@@ -30,7 +48,8 @@ struct Sizes {
         own(tokens / (how.sequence_parallel ? how.tp : 1)),
         state(own * model.hidden),
         gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0),
-        flash_library(has_flash_library(job)) {
+        flash_library(has_flash_library(job)),
+        kept_input(input_bytes(how)) {
     const bool latent = model.kv_lora > 0;
     query = tokens * model.heads * model.head_dim / how.tp;
     keys = tokens * (latent ? model.heads : model.kv_heads) * model.head_dim / how.tp;
@@ -51,6 +70,7 @@ struct Sizes {
   double state;     ///< between layers
   double gathered;  ///< bytes of all tokens' state, where a rank gathers them
   bool flash_library;
+  double kept_input;  ///< bytes of an element that a product took, as it keeps it
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
 };
 
@@ -79,7 +99,8 @@ Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output
                double gathered) {
   const bool keeps = !cheap || keeps_cheap(s.how);
   OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
-  if (keeps) memory.saved = {x};
+  if (keeps && s.kept_input == kHalf) memory.saved = {x};
+  if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
   memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }
@@ -221,7 +242,8 @@ Tape layer_tape(const Job& job) {
 }
 
 Tape head_tape(const Job& job) {
-  const Sizes s(job);
+  Sizes s(job);
+  s.kept_input = kHalf;  // the output layer stays in bf16
   const double logits = s.tokens * padded_vocabulary(job) / job.configuration.tp;
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);

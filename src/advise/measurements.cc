@@ -199,6 +199,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.fused_loss = false;
+  how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   measured.job.model = known_model(sheet.cell(row, "model"));
@@ -242,6 +243,15 @@ int number_after(const std::string& arguments, const std::string& name) {
   return value;
 }
 
+/// Precision of a table of peaks, as Megatron-LM's tests ("bf16+fp8") or tables of Megatron-Bridge ("FP8-CS")
+/// have it.
+Precision memory_precision(const std::string& name, const std::string& arguments) {
+  if (name.ends_with("fp8"))
+    return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
+  const bool narrow = name.starts_with("FP8") || name == "MXFP8" || name == "NVFP4";
+  return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
 /// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
 /// has its own shape.
@@ -254,6 +264,12 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
   how.offload_optimizer = sheet.whole(row, "offload", 0) != 0;
+  const std::string arguments = sheet.cell(row, "other_args");
+  const auto has = [&arguments](const char* argument) {
+    return arguments.find(argument) != std::string::npos;
+  };
+  how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
+  how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
   how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
   how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
   how.virtual_stages = sheet.whole(row, "vp", 1);
@@ -267,10 +283,6 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   if (sheet.cell(row, "recompute_method") != "uniform")
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
   how.compiled = sheet.whole(row, "compiled", 1) != 0;
-  const std::string arguments = sheet.cell(row, "other_args");
-  const auto has = [&arguments](const char* argument) {
-    return arguments.find(argument) != std::string::npos;
-  };
   how.fused_loss = how.compiled;
   how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");

@@ -14,7 +14,8 @@
 namespace stweaver {
 namespace {
 
-constexpr double kWeightBytes = 2;
+constexpr double kHalf = 2;  // bytes of bf16
+
 /// fp32 master weights and two moments.
 double optimizer_state_bytes(const Configuration& how) {
   return 4 + 2.0 * how.moment_bytes;
@@ -48,21 +49,22 @@ double workspaces(const Job& job) {
   return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
 }
 
-/// Weights of a stage: what all tokens pass, embeddings included, and its experts.
+/// Weights of a stage: what all tokens pass, its experts, and embeddings.
 struct StageWeights {
   double shared = 0;
   double experts = 0;
+  double embeddings = 0;
 };
 
 StageWeights stage_weights(const Job& job, int stage) {
   const bool last = stage == job.configuration.pp - 1;
   const int layers = stage_layers(job, stage);
   StageWeights weights{.shared = layers * shared_weights(job), .experts = layers * experts_weights(job)};
-  if (stage == 0) weights.shared += embedding_weights(job);
+  if (stage == 0) weights.embeddings += embedding_weights(job);
   // Learned positions, which nobody splits.
   if (stage == 0 && !job.configuration.rotary)
-    weights.shared += static_cast<double>(job.configuration.sequence) * job.model.hidden;
-  if (last && (stage != 0 || !job.model.tied_embeddings)) weights.shared += embedding_weights(job);
+    weights.embeddings += static_cast<double>(job.configuration.sequence) * job.model.hidden;
+  if (last && (stage != 0 || !job.model.tied_embeddings)) weights.embeddings += embedding_weights(job);
   return weights;
 }
 
@@ -71,7 +73,8 @@ double gathered_for_a_step(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   if (how.zero != 3 || how.pp == 1) return 0;
   const StageWeights weights = stage_weights(job, stage);
-  return (kWeightBytes + how.gradient_bytes) * (weights.shared + weights.experts);
+  return (how.weight_bytes + how.gradient_bytes) * (weights.shared + weights.experts) +
+         (kHalf + how.gradient_bytes) * weights.embeddings;
 }
 
 /// Bytes of each kind of state of one rank.
@@ -85,15 +88,17 @@ States states_of(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const StageWeights weights = stage_weights(job, stage);
   // `least`: the ZeRO stage from which on ranks share it.
-  const auto bytes = [&](double each, int least) {
+  const auto bytes = [&](double each, double embeddings, int least) {
     const bool split = how.zero >= least;
-    return each * (weights.shared / (split ? sharding(how) : 1) +
-                   weights.experts / (split ? expert_sharding(how) : 1));
+    return (each * weights.shared + embeddings * weights.embeddings) / (split ? sharding(how) : 1) +
+           each * weights.experts / (split ? expert_sharding(how) : 1);
   };
   const double trained = how.lora ? 0.01 : 1;
-  return {.weights = bytes(kWeightBytes, 3),
-          .gradients = bytes(trained * how.gradient_bytes, 2),
-          .optimizer = how.offload_optimizer ? 0 : bytes(trained * optimizer_state_bytes(how), 1)};
+  const double gradient = trained * how.gradient_bytes;
+  const double moments = how.offload_optimizer ? 0 : trained * optimizer_state_bytes(how);
+  return {.weights = bytes(how.weight_bytes, kHalf, 3),
+          .gradients = bytes(gradient, gradient, 2),
+          .optimizer = bytes(moments, moments, 1)};
 }
 
 struct Passage {
@@ -313,7 +318,8 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
   most += attention_mask(job, stage);
   // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
+  if (how.zero == 3 && how.pp == 1)
+    most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
   memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
   memory.states *= job.calibration.states;
   memory.activations *= job.calibration.activations;
@@ -349,7 +355,8 @@ Trace rank_trace(const Job& job, int stage) {
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
   if (how.zero == 3 && how.pp == 1)
-    for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
+    for (int i = 0; i < 2; ++i)
+      ledger.allocate(how.weight_bytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
   const int enough = 2 * std::max(how.pp, round_of(how));
   // The interleaved schedule goes in rounds.
