@@ -59,6 +59,11 @@ int expert_sharding(const Configuration& configuration) {
   return std::max(1, copies / std::max(1, groups));
 }
 
+bool overlaps_experts(const Configuration& configuration) {
+  return configuration.ep > 1 && configuration.virtual_stages > 1 &&
+         configuration.recompute != Recompute::kFull;
+}
+
 int stage_layers(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const bool is_first = stage == 0, is_last = stage == how.pp - 1;

@@ -81,6 +81,10 @@ int sharding(const Configuration& configuration);
 /// Ranks that share the optimizer states of one expert: gpus / (pp ep), and of those that split it.
 int expert_sharding(const Configuration& configuration);
 
+/// Whether Megatron-LM can run the traffic of experts beside other micro-batches' products
+/// (overlap_moe_expert_parallel_comm): an interleaved schedule, and no layer that is recomputed as a whole.
+bool overlaps_experts(const Configuration& configuration);
+
 /// Layers of a pipeline stage: what does not come out even is given to the first stages.
 int stage_layers(const Job& job, int stage);
 /// Micro-batches that a model chunk takes in turn (`rounds`).

@@ -17,6 +17,8 @@ std::string megatron_arguments(const Job& job) {
     out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
   if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
   if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep, " --expert-tensor-parallel-size 1");
+  if (overlaps_experts(how))
+    out += " --moe-token-dispatcher-type alltoall --overlap-moe-expert-parallel-comm";
   if (how.tp > 1) out += " --sequence-parallel";
   if (how.zero == 3) {
     out += " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";

@@ -161,10 +161,10 @@ double tensor_traffic(const View& view, const Passes& passes) {
   return exposed * bytes / view.rate(view.gpu.domain, crosses);
 }
 
-/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden; what
+/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden. What
 /// leaves it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is
-/// not.
-double expert_traffic(const View& view) {
+/// not, unless the schedule runs another micro-batch's products (`work` seconds of them) beside it.
+double expert_traffic(const View& view, double work) {
   const Configuration& how = view.how;
   if (how.ep == 1 || view.model.moe_layers == 0) return 0;
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
@@ -172,8 +172,9 @@ double expert_traffic(const View& view) {
   const double domains = std::max(1.0, static_cast<double>(how.ep) * how.expert_tp / view.gpu.domain);
   const double others = (domains - 1) * (1 - std::pow(1 - 1 / domains, view.model.topk));
   const double inside = std::min(view.model.topk, how.ep) * std::max(0.0, 1 / domains - 1.0 / how.ep);
+  const double between = bytes * others / view.gpu.network;
   return view.constants.expert_exposed * bytes * inside / view.rate(1, false) +
-         bytes * others / view.gpu.network;
+         (overlaps_experts(how) ? std::max(0.0, between - work) : between);
 }
 
 LayerTimes layer_times(const View& view) {
@@ -183,7 +184,7 @@ LayerTimes layer_times(const View& view) {
   times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
                  (nodes ? view.constants.several_nodes : 1);
   times.host = host_time(view, passes);
-  times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
+  times.traffic = tensor_traffic(view, passes) + expert_traffic(view, times.device);
   return times;
 }
 
