@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace stweaver {
 namespace {
@@ -127,10 +128,11 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
   if (s.how.flash_attention) {
-    // The library's result has sequences first, and stays beside what is made of it for the next product.
+    // What it gives it needs again, too. The library's result has sequences first, and stays beside what is
+    // made of it for the next product.
     const double own = s.flash_library && s.how.micro_batch > 1 ? kHalf * s.context : 0;
     return tape.apply({turned, qkv}, kHalf * s.context,
-                      {.saved = {turned, qkv},
+                      {.saved = own > 0 ? std::vector{turned, qkv} : std::vector{turned, qkv, tape.next()},
                        .kept = kFloat * s.tokens * m.heads / s.how.tp + own,
                        .backward = kFloat * s.query});
   }
