@@ -25,7 +25,7 @@ std::string megatron_arguments(const Job& job) {
   } else {
     out += " --use-distributed-optimizer";
   }
-  out += " --overlap-grad-reduce --overlap-param-gather";
+  out += " --overlap-grad-reduce --overlap-param-gather --no-create-attention-mask-in-dataloader";
   if (how.recompute == Recompute::kFull)
     out += text(" --recompute-granularity full --recompute-method block --recompute-num-layers ",
                 recomputed_layers(job));
