@@ -89,6 +89,22 @@ int recomputed_layers(const Job& job) {
   return how.recompute_layers > 0 ? std::min(how.recompute_layers, chunk_layers(job)) : chunk_layers(job);
 }
 
+namespace {
+
+/// Whether the stages between the first and the last have what these leave.
+bool ends_fit(const Job& job) {
+  const Configuration& how = job.configuration;
+  const int layers = job.model.layers;
+  if (how.first_layers == 0 && how.last_layers == 0) return true;
+  if (how.pp < 2 || std::min(how.first_layers, how.last_layers) < 0) return false;
+  if (std::max(how.first_layers, how.last_layers) >= layers) return false;
+  const int ends = how.first_layers + how.last_layers;
+  const bool nothing_between = how.pp == 2 && how.first_layers > 0 && how.last_layers > 0;
+  return nothing_between ? ends == layers : ends < layers;
+}
+
+}  // namespace
+
 std::string why_not(const Job& job) {
   const Configuration& c = job.configuration;
   const ModelShape& m = job.model;
@@ -114,8 +130,11 @@ std::string why_not(const Job& job) {
   if (c.ep > 1 && m.experts % c.ep != 0) return text(m.experts, " experts cannot be spread over ", c.ep);
   if (c.ep > 1 && (c.gpus / c.pp) % c.ep != 0)
     return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep = ", c.ep);
-  if (c.first_layers + c.last_layers > 0 && (c.pp < 2 || c.first_layers + c.last_layers >= m.layers))
-    return text(c.first_layers, " and ", c.last_layers, " layers of the first and last of ", c.pp, " stages");
+  if (c.rounds < 0 || c.rounds > micro_batches(c))
+    return text("rounds of ", c.rounds, " micro-batches out of ", micro_batches(c));
+  if (!ends_fit(job))
+    return text(c.first_layers, " and ", c.last_layers, " of ", m.layers,
+                " layers cannot be the first and last of ", c.pp, " stages");
   if (c.recompute_layers < 0) return text("recomputation of ", c.recompute_layers, " layers");
   if (c.zero < 0 || c.zero > 3) return text("there is no ZeRO stage ", c.zero);
   return "";

@@ -127,8 +127,15 @@ TEST(RankMemory, StagesHaveTheLayersThatTheyAreGiven) {
   EXPECT_EQ(stage_layers(job, 0), 3);
   EXPECT_EQ(stage_layers(job, 1), 12);
   EXPECT_EQ(stage_layers(job, 3), 5);
-  job.configuration.last_layers = 32;
-  EXPECT_NE(why_not(job), "");
+  for (const int last : {-1, 29, 32, 2147483647}) {
+    job.configuration.last_layers = last;
+    EXPECT_NE(why_not(job), "") << last;
+  }
+  job.configuration.pp = 2;
+  job.configuration.last_layers = 28;
+  EXPECT_NE(why_not(job), "");  // a layer is nowhere
+  job.configuration.last_layers = 29;
+  EXPECT_EQ(why_not(job), "");
 }
 
 TEST(RankMemory, LongerRoundsKeepMoreMicroBatches) {
@@ -139,6 +146,11 @@ TEST(RankMemory, LongerRoundsKeepMoreMicroBatches) {
   // Six and one passages ahead, and two more of each chunk but the last.
   EXPECT_NEAR(live_memory(job, 0).activations, before * 13 / 11, 1);
   EXPECT_NEAR(difference(job, 0), 0, 0.01);
+  EXPECT_EQ(why_not(job), "");
+  for (const int rounds : {-1, 17, 2147483647}) {
+    job.configuration.rounds = rounds;
+    EXPECT_NE(why_not(job), "") << rounds;  // of 16 micro-batches
+  }
 }
 
 TEST(RankMemory, TheFlashLibraryKeepsItsOwnResult) {
