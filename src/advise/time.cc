@@ -273,7 +273,8 @@ double slowest_stage(const Job& job, double layer, double tail) {
   if (others == 0) return job.model.layers * layer + tail;
   double least = std::numeric_limits<double>::infinity();
   for (int last = job.model.layers / (others + 1); last >= 0; --last) {
-    const double rest = (job.model.layers - last + others - 1) / others * layer;
+    const int most = (job.model.layers - last + others - 1) / others;  // of the other stages
+    const double rest = most * layer;
     least = std::min(least, std::max(rest, last * layer + tail));
     if (rest >= last * layer + tail) break;
   }

@@ -99,11 +99,11 @@ TEST(RankMemory, ExpertsLiveWholeOnOneRankEach) {
   const double shared = total_weights(job.model) - all_expert_weights(job.model);
   // All 16 ranks share the optimizer states of the rest; nobody shares those of an expert. Products of
   // experts run on four streams, each with a workspace.
-  const double workspaces = (96 + 4 * 32) * kMiB;
+  const double workspaces = 224 * kMiB;
   const double expected = (6 + 12.0 / 16) * shared + 18 * all_expert_weights(job.model) / 16 + workspaces;
   EXPECT_NEAR(live_memory(job, 0).states / expected, 1, 1e-9);
   job.configuration.grouped_experts = false;
-  EXPECT_NEAR(live_memory(job, 0).states, expected - 4 * 32 * kMiB, 1);
+  EXPECT_NEAR(live_memory(job, 0).states, expected - 128 * kMiB, 1);
 }
 
 TEST(RankMemory, GroupsThatShareStatesShareThoseOfExpertsToo) {
