@@ -165,6 +165,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
     how.zero = 3;
     how.shard = fsdp;
   }
+  how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
   const std::string task = sheet.cell(row, "task");
   how.lora = task == "lora";
   // Grouped products with fused dispatch came with the release of June 2026.

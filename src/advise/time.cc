@@ -7,7 +7,7 @@
 namespace stweaver {
 namespace {
 
-constexpr double kActivationBytes = 2;  // bf16
+constexpr double kActivationBytes = 2;  // bf16, and so are weights
 /// A forward pass, and twice that backward: towards the input and towards the weights.
 constexpr double kPasses = 3;
 /// Share of the memory's bandwidth that streaming kernels reach.
@@ -114,6 +114,16 @@ double products_and_attention(const View& view, const Passes& passes) {
          4 * passes.attention * pairs * attention_width(view.model) * layers / (attention_rate * how.tp);
 }
 
+/// Few tokens meet each expert, so that the weights of those of a rank count: for every micro-batch they are
+/// read for each pass towards activations, and their gradient is read and written.
+double expert_weight_traffic(const View& view, const Passes& passes) {
+  const Configuration& how = view.how;
+  const double weights = all_expert_weights(view.model) / how.ep / how.expert_tp;
+  const double towards_weights = how.lora ? 0 : 1;
+  return weights *
+         ((passes.products - towards_weights) * kActivationBytes + towards_weights * 2 * how.gradient_bytes);
+}
+
 double memory_bound(const View& view, const Passes& passes) {
   const Constants& c = view.constants;
   const Configuration& how = view.how;
@@ -126,6 +136,7 @@ double memory_bound(const View& view, const Passes& passes) {
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
   // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
   const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
+  bytes += expert_weight_traffic(view, passes);
   bytes += passes.elementwise * c.dispatch * with_experts(view) * view.tokens * expert * view.model.topk *
            view.model.moe_layers / how.tp;
   return bytes / view.memory_rate();

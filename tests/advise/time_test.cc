@@ -97,6 +97,21 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   EXPECT_LE(traffic(far), traffic(near));
 }
 
+TEST(StepTime, ReadsTheWeightsOfExpertsForEveryMicroBatch) {
+  // Twice the micro-batches of half the size: as many tokens, and the experts once more.
+  Constants constants = known_constants("megatron");
+  constants.layer = constants.moe_layer_node = constants.head = 0;
+  Job large = expert_job();
+  large.configuration.micro_batch = 2;
+  const Job small = expert_job();
+  const double weights = all_expert_weights(small.model) / small.configuration.ep;
+  const double bytes = weights * (2 * 2 + 2 * 4);
+  const double batches = micro_batches(large.configuration);
+  const double expected = batches * bytes / (0.7 * small.gpu.bandwidth) / small.configuration.pp;
+  const double more = step_time(small, constants).work - step_time(large, constants).work;
+  EXPECT_NEAR(more / expected, 1, 0.001);
+}
+
 TEST(StepTime, IsThatOfTheFullestStage) {
   Job job = job_of("llama3_70b");
   job.configuration.gpus = 16;
