@@ -128,9 +128,11 @@ STAGES = {"GPUs 0-3 (first stage)": 0, "GPUs 4-7 (second stage)": 1}
 RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernorm+moe_act": "selective"}
 RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
-# Bytes of gradients and of each moment, as recipes of Megatron-Bridge set them: its llama and qwen3 perf
-# recipes grad_reduce_in_fp32=False, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well.
-PRECISION = {"llama3_70b": (2, 4), "qwen3_30b_a3b": (2, 4), "moonlight_16b": (2, 2)}
+# Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3
+# perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8 fp8_param_gather and
+# disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well.
+PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
+PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
 COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
 
 
@@ -149,14 +151,18 @@ def table_of_tables(source: Path, path: Path) -> list[str]:
             row |= {"gpu": "H100" if given["gpu"].startswith("H100") else "A100"}
             row |= dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)  # the model has its own
             row |= {"recompute": RECOMPUTES[given["recompute"]], "etp": 1, "untied": 1}
-            row["gradient_bytes"], row["moment_bytes"] = PRECISION.get(given["model"], (4, 4))
+            row |= {"precision": given["precision"]}
+            row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(given["model"], (2, 4, 4)), strict=True))
             row["stage"] = STAGES.get(given["where"].partition(",")[0], "fullest")
             layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
             row["offload"] = int("optimizer offload" in given["sharding"])
-            dropout = (
-                "" if given["model"] == "gpt2_345m" else "hidden-dropout=0.0 position-embedding-type=rope"
-            )
-            row["other_args"] = dropout
+            arguments = ["moe-grouped-gemm=True"]
+            if given["model"] != "gpt2_345m":
+                arguments += ["hidden-dropout=0.0", "position-embedding-type=rope"]
+            # Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_dataset).
+            if given["source"].startswith("NVIDIA-NeMo"):
+                arguments.append("no-create-attention-mask-in-dataloader=True")
+            row["other_args"] = ";".join(arguments)
             row["peak_allocated_bytes"] = round(float(given["peak_allocated"]) * UNITS[given["unit"]])
             rows.append(row)
             names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))

@@ -53,7 +53,29 @@ int sharding(const Configuration& configuration) {
 }
 
 int expert_sharding(const Configuration& configuration) {
-  return std::max(1, configuration.gpus / configuration.pp / configuration.ep / configuration.expert_tp);
+  const int copies = configuration.gpus / configuration.pp / configuration.ep / configuration.expert_tp;
+  // Where groups of ranks each have all states, those of experts are in each of them, too.
+  const int groups = data_parallel(configuration) * configuration.cp / sharding(configuration);
+  return std::max(1, copies / std::max(1, groups));
+}
+
+bool overlaps_experts(const Configuration& configuration) {
+  return configuration.ep > 1 && configuration.virtual_stages > 1 &&
+         configuration.recompute != Recompute::kFull;
+}
+
+int stage_layers(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const bool is_first = stage == 0, is_last = stage == how.pp - 1;
+  if (is_first && how.first_layers > 0) return how.first_layers;
+  if (is_last && how.last_layers > 0) return how.last_layers;
+  const int stages = how.pp - (how.first_layers > 0 ? 1 : 0) - (how.last_layers > 0 ? 1 : 0);
+  const int layers = job.model.layers - how.first_layers - how.last_layers;
+  return layers / stages + (stage - (how.first_layers > 0 ? 1 : 0) < layers % stages ? 1 : 0);
+}
+
+int round_of(const Configuration& configuration) {
+  return configuration.rounds > 0 ? configuration.rounds : configuration.pp;
 }
 
 int chunk_layers(const Job& job) {
@@ -66,6 +88,22 @@ int recomputed_layers(const Job& job) {
   if (how.recompute != Recompute::kFull) return 0;
   return how.recompute_layers > 0 ? std::min(how.recompute_layers, chunk_layers(job)) : chunk_layers(job);
 }
+
+namespace {
+
+/// Whether the stages between the first and the last have what these leave.
+bool ends_fit(const Job& job) {
+  const Configuration& how = job.configuration;
+  const int layers = job.model.layers;
+  if (how.first_layers == 0 && how.last_layers == 0) return true;
+  if (how.pp < 2 || std::min(how.first_layers, how.last_layers) < 0) return false;
+  if (std::max(how.first_layers, how.last_layers) >= layers) return false;
+  const int ends = how.first_layers + how.last_layers;
+  const bool nothing_between = how.pp == 2 && how.first_layers > 0 && how.last_layers > 0;
+  return nothing_between ? ends == layers : ends < layers;
+}
+
+}  // namespace
 
 std::string why_not(const Job& job) {
   const Configuration& c = job.configuration;
@@ -92,6 +130,11 @@ std::string why_not(const Job& job) {
   if (c.ep > 1 && m.experts % c.ep != 0) return text(m.experts, " experts cannot be spread over ", c.ep);
   if (c.ep > 1 && (c.gpus / c.pp) % c.ep != 0)
     return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep = ", c.ep);
+  if (c.rounds < 0 || c.rounds > micro_batches(c))
+    return text("rounds of ", c.rounds, " micro-batches out of ", micro_batches(c));
+  if (!ends_fit(job))
+    return text(c.first_layers, " and ", c.last_layers, " of ", m.layers,
+                " layers cannot be the first and last of ", c.pp, " stages");
   if (c.recompute_layers < 0) return text("recomputation of ", c.recompute_layers, " layers");
   if (c.zero < 0 || c.zero > 3) return text("there is no ZeRO stage ", c.zero);
   return "";

@@ -22,6 +22,9 @@ struct Configuration {
   int tp = 1;
   int pp = 1;
   int virtual_stages = 1;  ///< model chunks per pipeline stage
+  int rounds = 0;          ///< micro-batches that a model chunk takes before the next one; 0 for `pp`
+  int first_layers = 0;    ///< of the first pipeline stage; 0 for as many as the others have
+  int last_layers = 0;     ///< likewise, of the last
   int cp = 1;
   int ep = 1;
   int expert_tp = 1;  ///< ranks that split each expert
@@ -37,16 +40,21 @@ struct Configuration {
   bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
   bool flash_attention = true;    ///< scores are never in memory
+  bool flash_library = false;     ///< the library of that name computes it, whatever the GPU would be given
+  bool grouped_experts = true;    ///< one call for the products of all experts of a rank
   bool compiled = true;           ///< pointwise operators are fused
   bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does
   bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
   bool rotary = true;             ///< positions turn queries and keys
   bool dropout = false;
-  bool deterministic = false;  ///< with the workspaces that cuBLAS then needs
-  bool fused_experts = true;   ///< grouped products with fused dispatch and no synchronization with the host
-  bool lora = false;           ///< weights are frozen but for adapters
-  int gradient_bytes = 4;      ///< per parameter, as it is reduced
-  int moment_bytes = 4;        ///< of each of the optimizer's two moments, beside an fp32 parameter
+  bool attention_mask = false;  ///< the data loader makes one: a byte for each pair of tokens
+  bool deterministic = false;   ///< with the workspaces that cuBLAS then needs
+  bool fused_experts = true;    ///< grouped products with fused dispatch and no synchronization with the host
+  bool lora = false;            ///< weights are frozen but for adapters
+  bool narrow_inputs = true;  ///< products keep their inputs as narrow as they take them (TransformerEngine)
+  int weight_bytes = 2;       ///< per parameter of layers; embeddings are bf16
+  int gradient_bytes = 4;     ///< per parameter, as it is reduced
+  int moment_bytes = 4;       ///< of each of the optimizer's two moments, beside an fp32 parameter
 };
 
 /// By how much a real job differs from the memory model (calibration.h).
@@ -72,6 +80,15 @@ int sharding(const Configuration& configuration);
 
 /// Ranks that share the optimizer states of one expert: gpus / (pp ep), and of those that split it.
 int expert_sharding(const Configuration& configuration);
+
+/// Whether Megatron-LM can run the traffic of experts beside other micro-batches' products
+/// (overlap_moe_expert_parallel_comm): an interleaved schedule, and no layer that is recomputed as a whole.
+bool overlaps_experts(const Configuration& configuration);
+
+/// Layers of a pipeline stage: what does not come out even is given to the first stages.
+int stage_layers(const Job& job, int stage);
+/// Micro-batches that a model chunk takes in turn (`rounds`).
+int round_of(const Configuration& configuration);
 
 /// Layers of the largest model chunk of a pipeline stage.
 int chunk_layers(const Job& job);

@@ -22,7 +22,7 @@ struct Constants {
   double dispatch = 15;  ///< the same per token, expert it goes to, unit of the expert and pass
   double eager = 2;      ///< how much more elementwise operators move that are not compiled
   double layer = 2e-3;   ///< seconds that a layer takes of the host, all passes
-  double layer_doubling = 0;     ///< share by which that grows with each doubling of tensor parallelism
+  double unfused_softmax = 0;    ///< share by which that grows where no kernel takes the whole softmax
   double moe_layer = 3e-3;       ///< the same for a layer of experts in one domain of many GPUs
   double moe_layer_node = 8e-3;  ///< and where a domain is a node
   double fused_experts = 0.9;    ///< time with fused experts, as a share of that without

@@ -176,7 +176,7 @@ Groups groups_of(std::span<const Measurement> rows,
 
 std::vector<std::string> constants_to_fit(const std::string& kind) {
   if (kind == "vtrain")
-    return {"matrix_bf16", "scores", "layer", "layer_doubling", "head", "unaligned", "step"};
+    return {"matrix_bf16", "scores", "layer", "unfused_softmax", "head", "unaligned", "step"};
   if (kind == "bridge")
     return {"matrix_bf16",    "matrix_fp8",     "matrix_mxfp8",  "matrix_fp4",
             "experts",        "elementwise",    "dispatch",      "layer",

@@ -17,13 +17,15 @@ std::string megatron_arguments(const Job& job) {
     out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
   if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
   if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep, " --expert-tensor-parallel-size 1");
+  if (overlaps_experts(how))
+    out += " --moe-token-dispatcher-type alltoall --overlap-moe-expert-parallel-comm";
   if (how.tp > 1) out += " --sequence-parallel";
   if (how.zero == 3) {
     out += " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";
   } else {
     out += " --use-distributed-optimizer";
   }
-  out += " --overlap-grad-reduce --overlap-param-gather";
+  out += " --overlap-grad-reduce --overlap-param-gather --no-create-attention-mask-in-dataloader";
   if (how.recompute == Recompute::kFull)
     out += text(" --recompute-granularity full --recompute-method block --recompute-num-layers ",
                 recomputed_layers(job));

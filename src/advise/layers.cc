@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace stweaver {
 namespace {
@@ -12,6 +13,33 @@ using Tensor = std::size_t;
 constexpr double kHalf = 2;   // bytes of bf16
 constexpr double kFloat = 4;  // and of fp32
 
+/// Whether TransformerEngine gives attention to the flash attention library: before Hopper, and where cuDNN
+/// is not deterministic, as on Blackwell (dot_product_attention/utils.py, get_attention_backend).
+bool has_flash_library(const Job& job) {
+  const Gpu& gpu = job.gpu;
+  const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
+  const Configuration& how = job.configuration;
+  return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
+}
+
+/// TransformerEngine keeps for the gradient of weights what it made of an input for its product: fp8, blocks
+/// of 32 with a scale of a byte (MXFP8), or fp4 with one for 16 (NVFP4).
+double input_bytes(const Configuration& how) {
+  if (!how.compiled || !how.narrow_inputs) return kHalf;
+  switch (how.precision) {
+    case Precision::kBf16:
+      return kHalf;
+    case Precision::kFp8:
+    case Precision::kFp8Rowwise:
+      return 1;
+    case Precision::kMxfp8:
+      return 1 + 1.0 / 32;
+    case Precision::kNvfp4:
+      return 0.5 + 1.0 / 16;
+  }
+  return kHalf;
+}
+
 /// Sizes of one layer, in elements on one rank.
 struct Sizes {
   explicit Sizes(const Job& job)
@@ -20,7 +48,9 @@ struct Sizes {
         tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
         own(tokens / (how.sequence_parallel ? how.tp : 1)),
         state(own * model.hidden),
-        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0) {
+        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0),
+        flash_library(has_flash_library(job)),
+        kept_input(input_bytes(how)) {
     const bool latent = model.kv_lora > 0;
     query = tokens * model.heads * model.head_dim / how.tp;
     keys = tokens * (latent ? model.heads : model.kv_heads) * model.head_dim / how.tp;
@@ -40,6 +70,8 @@ struct Sizes {
   double own;       ///< of them where sequence parallelism splits them
   double state;     ///< between layers
   double gathered;  ///< bytes of all tokens' state, where a rank gathers them
+  bool flash_library;
+  double kept_input;  ///< bytes of an element that a product took, as it keeps it
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
 };
 
@@ -68,7 +100,8 @@ Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output
                double gathered) {
   const bool keeps = !cheap || keeps_cheap(s.how);
   OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
-  if (keeps) memory.saved = {x};
+  if (keeps && s.kept_input == kHalf) memory.saved = {x};
+  if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
   memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }
@@ -84,17 +117,25 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
   Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
-  // Queries and keys are turned by their places; the values stay where they are.
+  // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
+  if (m.query_norm && s.how.compiled) {
+    const double statistics = 2 * kFloat * s.tokens * (m.heads + m.kv_heads) / s.how.tp;
+    turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.saved = {qkv}, .kept = statistics});
+  }
   if (s.how.rotary) {
     const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
-    turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
+    turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
-  if (s.how.flash_attention)
+  if (s.how.flash_attention) {
+    // What it gives it needs again, too. The library's result has sequences first, and stays beside what is
+    // made of it for the next product.
+    const double own = s.flash_library && s.how.micro_batch > 1 ? kHalf * s.context : 0;
     return tape.apply({turned, qkv}, kHalf * s.context,
-                      {.saved = {turned, qkv},
-                       .kept = kFloat * s.tokens * m.heads / s.how.tp,
+                      {.saved = own > 0 ? std::vector{turned, qkv} : std::vector{turned, qkv, tape.next()},
+                       .kept = kFloat * s.tokens * m.heads / s.how.tp + own,
                        .backward = kFloat * s.query});
+  }
   if (!keeps_cheap(s.how))  // scores are had again as a whole
     return tape.apply({turned, qkv}, kHalf * s.context,
                       {.saved = {turned, qkv}, .forward = 7 * s.scores, .backward = 9 * s.scores});
@@ -135,12 +176,20 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
     active = tape.apply({up}, kHalf * inner, {.saved = {up}});
+    // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
+    // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
+    // it.
+    if (sent > 0 && !m.gated_mlp) {
+      const double wide_copy = kFloat * inner;
+      active = tape.apply({active}, kHalf * inner,
+                          {.saved = {active}, .forward = wide_copy, .backward = wide_copy});
+    }
   }
   const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
                               static_cast<double>(m.hidden) * ffn, true, s.gathered);
   if (sent == 0) return down;
-  const OperatorMemory weighed{.saved = {down}, .forward = kHalf * sent, .backward = kHalf * sent};
-  if (s.how.compiled) return tape.apply({down}, kHalf * s.state, weighed);
+  if (s.how.compiled)
+    return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
   // index_add keeps what it adds, for its shape.
   const Tensor shares = tape.apply({down}, kHalf * sent, {.saved = {down}});
   return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
@@ -195,7 +244,8 @@ Tape layer_tape(const Job& job) {
 }
 
 Tape head_tape(const Job& job) {
-  const Sizes s(job);
+  Sizes s(job);
+  s.kept_input = kHalf;  // the output layer stays in bf16
   const double logits = s.tokens * padded_vocabulary(job) / job.configuration.tp;
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);

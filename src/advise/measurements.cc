@@ -165,6 +165,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
     how.zero = 3;
     how.shard = fsdp;
   }
+  how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
   const std::string task = sheet.cell(row, "task");
   how.lora = task == "lora";
   // Grouped products with fused dispatch came with the release of June 2026.
@@ -188,8 +189,9 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.micro_batch = sheet.whole(row, "local_batch");
   const std::string schedule = sheet.cell(row, "pp_schedule");
   if (schedule.starts_with("interleaved")) how.virtual_stages = 2;
-  // A pipeline cuts the batch of a rank in pieces; not stated, two per stage.
-  if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / (2 * how.pp));
+  // A pipeline cuts the batch of a rank in as many pieces as it is deep, which is torchtitan's default
+  // (build_pipeline_schedule in torchtitan/parallelisms/pipelining_utils.py at the tables' dates).
+  if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / how.pp);
   const std::string checkpointing = sheet.cell(row, "activation_checkpointing");
   if (checkpointing.starts_with("selective")) how.recompute = Recompute::kOperators;
   if (checkpointing == "full") how.recompute = Recompute::kFull;
@@ -198,6 +200,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.fused_loss = false;
+  how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   measured.job.model = known_model(sheet.cell(row, "model"));
@@ -232,6 +235,24 @@ ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row) {
   return model;
 }
 
+/// The whole number behind a name among arguments; 0 where it is not there.
+int number_after(const std::string& arguments, const std::string& name) {
+  const std::size_t at = arguments.find(name);
+  int value = 0;
+  if (at != std::string::npos)
+    std::from_chars(arguments.data() + at + name.size(), arguments.data() + arguments.size(), value);
+  return value;
+}
+
+/// Precision of a table of peaks, as Megatron-LM's tests ("bf16+fp8") or tables of Megatron-Bridge ("FP8-CS")
+/// have it.
+Precision memory_precision(const std::string& name, const std::string& arguments) {
+  if (name.ends_with("fp8"))
+    return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
+  const bool narrow = name.starts_with("FP8") || name == "MXFP8" || name == "NVFP4";
+  return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
 /// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
 /// has its own shape.
@@ -244,6 +265,12 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
   how.offload_optimizer = sheet.whole(row, "offload", 0) != 0;
+  const std::string arguments = sheet.cell(row, "other_args");
+  const auto has = [&arguments](const char* argument) {
+    return arguments.find(argument) != std::string::npos;
+  };
+  how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
+  how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
   how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
   how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
   how.virtual_stages = sheet.whole(row, "vp", 1);
@@ -257,15 +284,21 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   if (sheet.cell(row, "recompute_method") != "uniform")
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
   how.compiled = sheet.whole(row, "compiled", 1) != 0;
-  const std::string arguments = sheet.cell(row, "other_args");
-  const auto has = [&arguments](const char* argument) {
-    return arguments.find(argument) != std::string::npos;
-  };
   how.fused_loss = how.compiled;
   how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
+  how.flash_library = sheet.cell(row, "attention_backend") == "flash";
+  // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
+  how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
+  how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
+  how.rounds = number_after(arguments, "microbatch-group-size-per-virtual-pipeline-stage=");
+  how.first_layers = number_after(arguments, "decoder-first-pipeline-num-layers=");
+  how.last_layers = number_after(arguments, "decoder-last-pipeline-num-layers=");
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))
     how.shard = std::max(1, data_parallel(how) * how.cp / 2);
+  const int shared = number_after(arguments, "moe-shared-expert-intermediate-size=");
+  if (shared > 0) measured.job.model.shared_ffn = shared;
+  if (has("qk-layernorm=True")) measured.job.model.query_norm = true;
   // Megatron splits experts as it splits all else, unless it is told otherwise.
   if (measured.job.model.experts > 0) how.expert_tp = std::max(1, sheet.whole(row, "etp", how.tp));
   how.dropout = how.compiled && !has("hidden-dropout=0.0");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,8 @@
 namespace stweaver {
 namespace {
 
-constexpr double kWeightBytes = 2;
+constexpr double kHalf = 2;  // bytes of bf16
+
 /// fp32 master weights and two moments.
 double optimizer_state_bytes(const Configuration& how) {
   return 4 + 2.0 * how.moment_bytes;
@@ -40,30 +42,29 @@ double workspaces(const Job& job) {
   // TransformerEngine's: 32 MiB from Hopper on, 4 MiB before. Deterministic products need more of cuBLAS.
   const bool recent = job.gpu.workspace >= 32 * kMiB;
   const auto each = static_cast<double>(job.configuration.deterministic ? 32 * kMiB : job.gpu.workspace);
-  return 2 * each + (job.configuration.compiled ? static_cast<double>((recent ? 32 : 4) * kMiB) : 0);
+  if (!job.configuration.compiled) return 2 * each;
+  // One more for each of the four streams that the experts' products take turns on (module/base.py,
+  // get_multi_stream_cublas_workspace).
+  const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
+  return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
 }
 
-/// Layers of a stage: what does not come out even is given to the first stages.
-int stage_layers(const Job& job, int stage) {
-  const int pp = job.configuration.pp;
-  return job.model.layers / pp + (stage < job.model.layers % pp ? 1 : 0);
-}
-
-/// Weights of a stage: what all tokens pass, embeddings included, and its experts.
+/// Weights of a stage: what all tokens pass, its experts, and embeddings.
 struct StageWeights {
   double shared = 0;
   double experts = 0;
+  double embeddings = 0;
 };
 
 StageWeights stage_weights(const Job& job, int stage) {
   const bool last = stage == job.configuration.pp - 1;
   const int layers = stage_layers(job, stage);
   StageWeights weights{.shared = layers * shared_weights(job), .experts = layers * experts_weights(job)};
-  if (stage == 0) weights.shared += embedding_weights(job);
+  if (stage == 0) weights.embeddings += embedding_weights(job);
   // Learned positions, which nobody splits.
   if (stage == 0 && !job.configuration.rotary)
-    weights.shared += static_cast<double>(job.configuration.sequence) * job.model.hidden;
-  if (last && (stage != 0 || !job.model.tied_embeddings)) weights.shared += embedding_weights(job);
+    weights.embeddings += static_cast<double>(job.configuration.sequence) * job.model.hidden;
+  if (last && (stage != 0 || !job.model.tied_embeddings)) weights.embeddings += embedding_weights(job);
   return weights;
 }
 
@@ -72,7 +73,8 @@ double gathered_for_a_step(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   if (how.zero != 3 || how.pp == 1) return 0;
   const StageWeights weights = stage_weights(job, stage);
-  return (kWeightBytes + how.gradient_bytes) * (weights.shared + weights.experts);
+  return (how.weight_bytes + how.gradient_bytes) * (weights.shared + weights.experts) +
+         (kHalf + how.gradient_bytes) * weights.embeddings;
 }
 
 /// Bytes of each kind of state of one rank.
@@ -86,15 +88,17 @@ States states_of(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const StageWeights weights = stage_weights(job, stage);
   // `least`: the ZeRO stage from which on ranks share it.
-  const auto bytes = [&](double each, int least) {
+  const auto bytes = [&](double each, double embeddings, int least) {
     const bool split = how.zero >= least;
-    return each * (weights.shared / (split ? sharding(how) : 1) +
-                   weights.experts / (split ? expert_sharding(how) : 1));
+    return (each * weights.shared + embeddings * weights.embeddings) / (split ? sharding(how) : 1) +
+           each * weights.experts / (split ? expert_sharding(how) : 1);
   };
   const double trained = how.lora ? 0.01 : 1;
-  return {.weights = bytes(kWeightBytes, 3),
-          .gradients = bytes(trained * how.gradient_bytes, 2),
-          .optimizer = how.offload_optimizer ? 0 : bytes(trained * optimizer_state_bytes(how), 1)};
+  const double gradient = trained * how.gradient_bytes;
+  const double moments = how.offload_optimizer ? 0 : trained * optimizer_state_bytes(how);
+  return {.weights = bytes(how.weight_bytes, kHalf, 3),
+          .gradients = bytes(gradient, gradient, 2),
+          .optimizer = bytes(moments, moments, 1)};
 }
 
 struct Passage {
@@ -103,18 +107,25 @@ struct Passage {
   int batch = 0;
 };
 
+/// Passages forward before the first one backward.
+int passages_ahead(const Configuration& how, int stage) {
+  const int behind = how.pp - stage - 1;
+  return how.virtual_stages == 1 ? behind : behind * 2 + (how.virtual_stages - 1) * round_of(how);
+}
+
 /// The order in which a stage runs its passages: 1F1B, or interleaved with `virtual_stages` chunks (Narayanan
 /// et al., arXiv 2104.04473, section 2.2), as Megatron-LM has them.
-std::vector<Passage> schedule(int pp, int stage, int chunks, int batches) {
+std::vector<Passage> schedule(const Configuration& how, int stage, int batches) {
+  const int chunks = how.virtual_stages;
+  const int round = round_of(how);
   const int passages = batches * chunks;
-  const int ahead = chunks == 1 ? std::min(pp - stage - 1, passages)
-                                : std::min((pp - stage - 1) * 2 + (chunks - 1) * pp, passages);
+  const int ahead = std::min(passages_ahead(how, stage), passages);
   const auto at = [&](int k, bool forward) {
     if (chunks == 1) return Passage{forward, 0, k};
-    const int group = k / (pp * chunks);
-    const int within = k % (pp * chunks);
-    const int chunk = within / pp;
-    return Passage{forward, forward ? chunk : chunks - 1 - chunk, group * pp + within % pp};
+    const int group = k / (round * chunks);
+    const int within = k % (round * chunks);
+    const int chunk = within / round;
+    return Passage{forward, forward ? chunk : chunks - 1 - chunk, group * round + within % round};
   };
   std::vector<Passage> order;
   order.reserve(2 * static_cast<std::size_t>(passages));
@@ -127,12 +138,18 @@ std::vector<Passage> schedule(int pp, int stage, int chunks, int batches) {
   return order;
 }
 
+/// Bytes of the mask that the data loader makes for a micro-batch; the ranks between the ends of a pipeline
+/// get no batch.
+double attention_mask(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const bool has_batch = stage == 0 || stage == how.pp - 1;
+  if (!how.attention_mask || !has_batch) return 0;
+  return static_cast<double>(how.micro_batch) * how.sequence * how.sequence / how.cp;
+}
+
 /// Chunks whose activations a stage keeps at most at once.
 int in_flight(const Configuration& how, int stage) {
-  const int passages = micro_batches(how) * how.virtual_stages;
-  const int ahead = how.virtual_stages == 1 ? how.pp - stage - 1
-                                            : (how.pp - stage - 1) * 2 + (how.virtual_stages - 1) * how.pp;
-  return std::min(ahead + 1, passages);
+  return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
 }
 
 /// The passages of one stage, one after another, as an allocator sees them.
@@ -148,7 +165,7 @@ class StageRun {
         ledger_(ledger) {}
 
   void run(int batches) {
-    for (const Passage& passage : schedule(how_.pp, stage_, how_.virtual_stages, batches)) {
+    for (const Passage& passage : schedule(how_, stage_, batches)) {
       if (passage.forward) {
         forward(passage);
       } else {
@@ -163,6 +180,7 @@ class StageRun {
     std::vector<std::size_t> inputs;  ///< of the chunk, and of layers that are recomputed
     std::vector<Tape::Kept> layers;
     Tape::Kept head;
+    std::optional<std::size_t> mask = std::nullopt;
   };
 
   [[nodiscard]] int layers_of(int chunk) const {
@@ -179,6 +197,7 @@ class StageRun {
     std::size_t x = ledger_.allocate(state_);
     passed.inputs.push_back(x);
     const int recomputed = recomputed_layers(job_);
+    if (const double mask = attention_mask(job_, stage_); mask > 0) passed.mask = ledger_.allocate(mask);
     for (int i = 0; i < layers_of(passage.chunk); ++i) {
       // The schedule holds on to what a chunk was given.
       const bool keeps = i >= recomputed;
@@ -190,8 +209,9 @@ class StageRun {
       passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
       x = passed.head.output;
     }
-    // What went to the next stage is let go.
+    // What went to the next stage is let go; who recomputes keeps the mask for that.
     if (x != passed.inputs.front()) ledger_.free(x);
+    if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
   void backward(const Passage& passage) {
@@ -217,6 +237,7 @@ class StageRun {
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
     ledger_.free(gradient);
     ledger_.free(passed.inputs.front());
+    if (passed.mask) ledger_.free(*passed.mask);
   }
 
   static constexpr double kLoss = 4;
@@ -295,8 +316,10 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
   if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
+  most += attention_mask(job, stage);
   // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3 && how.pp == 1) most += 2 * kWeightBytes * (shared_weights(job) + experts_weights(job));
+  if (how.zero == 3 && how.pp == 1)
+    most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
   memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
   memory.states *= job.calibration.states;
   memory.activations *= job.calibration.activations;
@@ -332,11 +355,12 @@ Trace rank_trace(const Job& job, int stage) {
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
   if (how.zero == 3 && how.pp == 1)
-    for (int i = 0; i < 2; ++i) ledger.allocate(kWeightBytes * (shared_weights(job) + experts_weights(job)));
+    for (int i = 0; i < 2; ++i)
+      ledger.allocate(how.weight_bytes * (shared_weights(job) + experts_weights(job)));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
-  const int enough = 2 * how.pp;
-  // The interleaved schedule goes in rounds of one micro-batch per stage.
-  const int round = how.virtual_stages > 1 ? how.pp : 1;
+  const int enough = 2 * std::max(how.pp, round_of(how));
+  // The interleaved schedule goes in rounds.
+  const int round = how.virtual_stages > 1 ? round_of(how) : 1;
   const int batches = std::min((micro_batches(how) + round - 1) / round * round, enough);
   constexpr int kSteps = 3;
   const auto mark = [&trace](std::string label) { trace.marks.push_back({trace.end, std::move(label)}); };

@@ -141,6 +141,7 @@ ModelShape read_model(const std::string& json, const std::string& name) {
       type.starts_with("gpt2") || type.starts_with("gpt_neo") || type == "opt" || type == "bloom";
   model.gated_mlp = !plain;
   model.tied_embeddings = flag("tie_word_embeddings", plain);
+  model.query_norm = type.starts_with("qwen3");
   model.experts = number({"num_experts", "num_local_experts", "n_routed_experts"}, 0);
   if (model.experts > 0) {
     model.topk = number({"num_experts_per_tok", "num_experts_per_token"}, 0);
@@ -213,6 +214,11 @@ ModelShape windowed(ModelShape model, double full) {
   return model;
 }
 
+ModelShape with_query_norm(ModelShape model) {
+  model.query_norm = true;
+  return model;
+}
+
 ModelShape gpt(std::string name, int layers, int hidden, int heads, int sequence) {
   ModelShape model = dense(std::move(name), layers, hidden, 4 * hidden, heads, heads, 50257, sequence);
   model.gated_mlp = false;
@@ -241,11 +247,13 @@ std::vector<ModelShape> make_models() {
       dense("llama3_70b", 80, 8192, 28672, 64, 8, 128256, 8192),
       dense("llama31_70b", 80, 8192, 28672, 64, 8, 128256, 131072),
       dense("llama31_405b", 126, 16384, 53248, 128, 8, 128256, 131072),
-      dense("qwen3_8b", 36, 4096, 12288, 32, 8, 151936, 40960),
+      with_query_norm(dense("qwen3_8b", 36, 4096, 12288, 32, 8, 151936, 40960)),
       dense("qwen25_14b", 48, 5120, 13824, 40, 8, 152064, 131072),
       moe(dense("qwen15_moe_a27b", 24, 2048, 5632, 16, 16, 151936, 4096), 24, 60, 4, 1408, 5632),
-      moe(dense("qwen3_30b_a3b", 48, 2048, 6144, 32, 4, 151936, 40960, 128), 48, 128, 8, 768),
-      moe(dense("qwen3_235b_a22b", 94, 4096, 12288, 64, 4, 151936, 40960, 128), 94, 128, 8, 1536),
+      with_query_norm(
+          moe(dense("qwen3_30b_a3b", 48, 2048, 6144, 32, 4, 151936, 40960, 128), 48, 128, 8, 768)),
+      with_query_norm(
+          moe(dense("qwen3_235b_a22b", 94, 4096, 12288, 64, 4, 151936, 40960, 128), 94, 128, 8, 1536)),
       windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 0.5),
       windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 0.5),
       with_mtp(

@@ -20,6 +20,7 @@ struct ModelShape {
   int sequence = 0;  ///< what it was trained for; a configuration may choose another
   bool gated_mlp = true;
   bool tied_embeddings = false;
+  bool query_norm = false;  ///< queries and keys are normed, each head
   // Mixture of experts.
   int moe_layers = 0;  ///< of the layers; the rest are dense
   int experts = 0;

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace stweaver {
 namespace {
 
-constexpr double kActivationBytes = 2;  // bf16
+constexpr double kActivationBytes = 2;  // bf16, and so are weights
 /// A forward pass, and twice that backward: towards the input and towards the weights.
 constexpr double kPasses = 3;
 /// Share of the memory's bandwidth that streaming kernels reach.
@@ -92,12 +93,18 @@ struct LayerTimes {
   double traffic = 0;
 };
 
+/// What fused dispatch leaves of the time that experts take; attention and dense layers know nothing of it.
+double with_experts(const View& view) {
+  return view.how.fused_experts ? view.constants.fused_experts : 1;
+}
+
 double products_and_attention(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   const double rate = matrix_rate(view) * how.tp;
-  const double products =
-      2 * passes.products * view.tokens *
-      (dense_weights(view.model) + active_expert_weights(view.model) / view.constants.experts) / rate;
+  const double products = 2 * passes.products * view.tokens *
+                          (dense_weights(view.model) +
+                           active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
+                          rate;
   // Flash attention skips what causality masks.
   const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
   const double attention_rate =
@@ -105,6 +112,16 @@ double products_and_attention(const View& view, const Passes& passes) {
   const double layers = attention_layers(view.model) * view.model.full_attention;
   return products +
          4 * passes.attention * pairs * attention_width(view.model) * layers / (attention_rate * how.tp);
+}
+
+/// Few tokens meet each expert, so that the weights of those of a rank count: for every micro-batch they are
+/// read for each pass towards activations, and their gradient is read and written.
+double expert_weight_traffic(const View& view, const Passes& passes) {
+  const Configuration& how = view.how;
+  const double weights = all_expert_weights(view.model) / how.ep / how.expert_tp;
+  const double towards_weights = how.lora ? 0 : 1;
+  return weights *
+         ((passes.products - towards_weights) * kActivationBytes + towards_weights * 2 * how.gradient_bytes);
 }
 
 double memory_bound(const View& view, const Passes& passes) {
@@ -119,16 +136,26 @@ double memory_bound(const View& view, const Passes& passes) {
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
   // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
   const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
-  bytes += passes.elementwise * c.dispatch * view.tokens * expert * view.model.topk * view.model.moe_layers /
-           how.tp;
+  bytes += expert_weight_traffic(view, passes);
+  bytes += passes.elementwise * c.dispatch * with_experts(view) * view.tokens * expert * view.model.topk *
+           view.model.moe_layers / how.tp;
   return bytes / view.memory_rate();
 }
 
-double host_time(const View& view) {
+/// Megatron's kernel for softmax (fused_softmax.py, is_kernel_available) takes scores of four heads at a
+/// time; for other numbers PyTorch's operators run one by one.
+double softmax_share(const View& view) {
+  const Configuration& how = view.how;
+  const bool fused = how.flash_attention || view.model.heads / how.tp * how.micro_batch % 4 == 0;
+  return fused ? 1 : 1 + view.constants.unfused_softmax;
+}
+
+double host_time(const View& view, const Passes& passes) {
   const Constants& c = view.constants;
   const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
-  const double tensor = 1 + c.layer_doubling * std::log2(view.how.tp);
-  return ((view.model.layers - view.model.moe_layers) * c.layer + view.model.moe_layers * moe) * tensor;
+  return ((view.model.layers - view.model.moe_layers) * c.layer +
+          view.model.moe_layers * moe * with_experts(view)) *
+         softmax_share(view) * passes.products / kPasses;
 }
 
 /// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
@@ -145,18 +172,20 @@ double tensor_traffic(const View& view, const Passes& passes) {
   return exposed * bytes / view.rate(view.gpu.domain, crosses);
 }
 
-/// Tokens go to their experts and back, forward and backward.
-double expert_traffic(const View& view) {
+/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden. What
+/// leaves it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is
+/// not, unless the schedule runs another micro-batch's products (`work` seconds of them) beside it.
+double expert_traffic(const View& view, double work) {
   const Configuration& how = view.how;
   if (how.ep == 1 || view.model.moe_layers == 0) return 0;
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
-  const double bytes = 4 * kActivationBytes * view.tokens / how.tp * width *
-                       std::min(view.model.topk, how.ep) * view.model.moe_layers;
-  const double span = static_cast<double>(how.ep) * how.tp;
-  const double outside = span > view.gpu.domain ? 1 - view.gpu.domain / span : 0;
-  const double inside = std::max(0.0, 1 - outside - 1.0 / how.ep);
-  return view.constants.expert_exposed *
-         (bytes * inside / view.rate(1, false) + bytes * outside / view.gpu.network);
+  const double bytes = 4 * kActivationBytes * view.tokens / how.tp * width * view.model.moe_layers;
+  const double domains = std::max(1.0, static_cast<double>(how.ep) * how.expert_tp / view.gpu.domain);
+  const double others = (domains - 1) * (1 - std::pow(1 - 1 / domains, view.model.topk));
+  const double inside = std::min(view.model.topk, how.ep) * std::max(0.0, 1 / domains - 1.0 / how.ep);
+  const double between = bytes * others / view.gpu.network;
+  return view.constants.expert_exposed * bytes * inside / view.rate(1, false) +
+         (overlaps_experts(how) ? std::max(0.0, between - work) : between);
 }
 
 LayerTimes layer_times(const View& view) {
@@ -165,14 +194,9 @@ LayerTimes layer_times(const View& view) {
   LayerTimes times;
   times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
                  (nodes ? view.constants.several_nodes : 1);
-  times.host = host_time(view);
-  if (view.how.fused_experts && view.model.moe_layers > 0) {
-    times.device *= view.constants.fused_experts;
-    times.host *= view.constants.fused_experts;
-  }
-  times.traffic = tensor_traffic(view, passes) + expert_traffic(view);
-  const double more = 1 + static_cast<double>(view.model.mtp_layers) / view.model.layers;
-  return {.device = times.device * more, .host = times.host * more, .traffic = times.traffic * more};
+  times.host = host_time(view, passes);
+  times.traffic = tensor_traffic(view, passes) + expert_traffic(view, times.device);
+  return times;
 }
 
 double joined(double host, double device, double sharpness) {
@@ -194,7 +218,7 @@ double head_time(const View& view) {
   const double loss = 24 * view.tokens * vocabulary / how.tp / view.memory_rate();
   const bool nodes = how.gpus > view.gpu.domain;
   const double device = products * (nodes ? c.several_nodes : 1) + loss;
-  return joined(c.head, device, c.sharpness) * (1 + view.model.mtp_layers);
+  return joined(c.head, device, c.sharpness);
 }
 
 /// Weights of one rank: what all tokens pass, and the experts that live there, each of them whole.
@@ -252,6 +276,22 @@ double stage_traffic(const View& view) {
   return 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
 }
 
+/// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer.
+/// A stage has whole layers all the same: 61 of them on 16 stages are 4 each, and one beside the output
+/// layer.
+double slowest_stage(const Job& job, double layer, double tail) {
+  const int others = job.configuration.pp - 1;
+  if (others == 0) return job.model.layers * layer + tail;
+  double least = std::numeric_limits<double>::infinity();
+  for (int last = job.model.layers / (others + 1); last >= 0; --last) {
+    const int most = (job.model.layers - last + others - 1) / others;  // of the other stages
+    const double rest = most * layer;
+    least = std::min(least, std::max(rest, last * layer + tail));
+    if (rest >= last * layer + tail) break;
+  }
+  return least;
+}
+
 }  // namespace
 
 double tokens_of(const Configuration& configuration) {
@@ -263,17 +303,20 @@ StepTime step_time(const Job& job, const Constants& constants) {
   const Configuration& how = job.configuration;
   const LayerTimes layers = layer_times(view);
   const double all = joined(layers.host, layers.device, constants.sharpness);
-  const double head = head_time(view);
-  // Stages of equally many layers leave the output layer to the last. Where layers do not come out even,
-  // whoever shared them out did so by their time.
-  const bool even = how.pp > 1 && job.model.layers % (how.pp * how.virtual_stages) == 0;
-  const double stage = (all + layers.traffic + (even ? 0 : head)) / how.pp;
+  const double predicted = static_cast<double>(job.model.mtp_layers) / job.model.layers;
+  // Tokens further ahead are predicted by layers and an output layer of their own, all on the last stage.
+  const double head = head_time(view) * (1 + job.model.mtp_layers) + all * predicted;
+  const double traffic = layers.traffic * (1 + predicted);
+  const double mean = (all + head + traffic) / how.pp;
+  const bool even = job.model.layers % (how.pp * how.virtual_stages) == 0;
+  const double layer = (all + layers.traffic) / job.model.layers;
+  const double tail = head + layers.traffic * predicted;
+  const double slowest = even ? mean + tail * (how.pp - 1) / how.pp : slowest_stage(job, layer, tail);
   StepTime time;
-  time.bubble = (how.pp - 1) * stage / how.virtual_stages +
-                (even ? view.batches * head * (how.pp - 1) / how.pp : 0) +
-                stage_traffic(view) * (view.batches + how.pp - 2);
+  time.bubble = (how.pp - 1) * (even ? mean - tail / how.pp : mean) / how.virtual_stages +
+                view.batches * (slowest - mean) + stage_traffic(view) * (view.batches + how.pp - 2);
   time.work = view.batches * (all + head) / how.pp;
-  time.traffic = view.batches * layers.traffic / how.pp;
+  time.traffic = view.batches * traffic / how.pp;
   const double computing = time.work + time.bubble + time.traffic;
   const RankWeights weights = rank_weights(view);
   const double data = data_traffic(view, weights);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -177,13 +178,23 @@ std::vector<Framework> frameworks_of(const Options& options) {
 }
 
 /// The clear choices of a front that fit once they are planned: what lives may fit where its plan does not.
+/// Where none does, the choice is among those that need less.
 std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::size_t count,
                                            AllocatorChoice allocator) {
   std::vector<PlannedChoice> choices;
-  for (const Choice& choice : clear_choices(advice.front, advice.objectives, count)) {
-    const Reservation reservation = reserve(job_of(advice, choice.configuration), choice.stage);
-    if (static_cast<double>(reserved_by(allocator, reservation)) <= advice.memory)
-      choices.push_back({choice, reservation});
+  Front front = advice.front;
+  for (std::size_t before = 0; choices.empty() && front.choices.size() != before;) {
+    double too_much = std::numeric_limits<double>::infinity();
+    for (const Choice& choice : clear_choices(front, advice.objectives, count)) {
+      const Reservation reservation = reserve(job_of(advice, choice.configuration), choice.stage);
+      if (static_cast<double>(reserved_by(allocator, reservation)) <= advice.memory) {
+        choices.push_back({choice, reservation});
+      } else {
+        too_much = std::min(too_much, choice.memory);
+      }
+    }
+    before = front.choices.size();
+    std::erase_if(front.choices, [too_much](const Choice& choice) { return choice.memory >= too_much; });
   }
   return choices;
 }

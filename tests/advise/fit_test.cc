@@ -73,6 +73,41 @@ TEST(Measurements, RefuseATableThatIsNone) {
   EXPECT_THAT(read(text(kHeader, "\"A100,8\n")), ThrowsMessage<Error>(HasSubstr("quote")));
 }
 
+TEST(Measurements, TellThePrecisionAndTheArgumentsOfAPeak) {
+  const auto read = [](const std::string& precision, const std::string& arguments) {
+    const std::string csv = text(
+        "gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,vp,mbs,gbs,precision,other_args,peak_allocated_bytes\n",
+        "H100,8,12,512,8,1024,50257,1,4,3,4,40,", precision, ",", arguments, ",1e9\n");
+    return read_measurements(csv, "t.csv").rows.at(0).job;
+  };
+  const Job plain = read("bf16", "");
+  EXPECT_EQ(plain.configuration.precision, Precision::kBf16);
+  EXPECT_FALSE(plain.configuration.attention_mask);
+  EXPECT_TRUE(plain.configuration.grouped_experts);
+  EXPECT_EQ(read("FP8-CS", "").configuration.precision, Precision::kFp8);
+  EXPECT_EQ(read("bf16+fp8", "fp8-recipe=mxfp8").configuration.precision, Precision::kMxfp8);
+  const Job told = read("bf16+fp8",
+                        "microbatch-group-size-per-virtual-pipeline-stage=5;qk-layernorm=True;"
+                        "decoder-first-pipeline-num-layers=2;decoder-last-pipeline-num-layers=4");
+  EXPECT_EQ(told.configuration.precision, Precision::kFp8);
+  EXPECT_EQ(told.configuration.rounds, 5);
+  EXPECT_EQ(told.configuration.first_layers, 2);
+  EXPECT_EQ(told.configuration.last_layers, 4);
+  EXPECT_TRUE(told.model.query_norm);
+  EXPECT_TRUE(told.configuration.attention_mask);
+  EXPECT_FALSE(told.configuration.grouped_experts);
+}
+
+TEST(Measurements, PipelinesOfTorchtitanCutABatchInAsManyPiecesAsStages) {
+  const Measurements measured = read_measurements(
+      "model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu\nllama31_405b,H100,512,32,256,8192,8,8,"
+      "100\n",
+      "t.csv");
+  ASSERT_EQ(measured.rows.size(), 1U);
+  EXPECT_EQ(measured.rows[0].job.configuration.micro_batch, 4);
+  EXPECT_EQ(micro_batches(measured.rows[0].job.configuration), 8);
+}
+
 TEST(Measurements, LeaveOutWhatNoJobCanHave) {
   const Measurements measured =
       read_measurements(text(kHeader, "A100,8,24,1024,16,1024,3,2,1,64,1\n"), "t.csv");

@@ -7,6 +7,7 @@ namespace stweaver {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Job job_of(int gpus) {
   Job job{.model = known_model("llama3_8b"), .gpu = known_gpu("h100"), .configuration = {}};
@@ -26,6 +27,18 @@ TEST(MegatronArguments, NameTheLayersThatAreRecomputed) {
   EXPECT_THAT(megatron_arguments(job), HasSubstr("--recompute-method block --recompute-num-layers 3"));
   job.configuration.recompute_layers = 0;
   EXPECT_THAT(megatron_arguments(job), HasSubstr("--recompute-num-layers 16"));
+}
+
+TEST(MegatronArguments, HideExpertsTrafficWhereTheScheduleCan) {
+  Job job = job_of(16);
+  job.model = known_model("qwen3_30b_a3b");
+  job.configuration.pp = 2;
+  job.configuration.ep = 8;
+  EXPECT_THAT(megatron_arguments(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
+  job.configuration.virtual_stages = 2;
+  EXPECT_THAT(megatron_arguments(job), HasSubstr("--overlap-moe-expert-parallel-comm"));
+  job.configuration.recompute = Recompute::kFull;
+  EXPECT_THAT(megatron_arguments(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
 }
 
 TEST(TorchtitanArguments, SayWhatFsdpCanDo) {

@@ -97,9 +97,117 @@ TEST(RankMemory, ExpertsLiveWholeOnOneRankEach) {
   job.configuration.global_batch = 16;
   job.configuration.sequence = 2048;
   const double shared = total_weights(job.model) - all_expert_weights(job.model);
-  // All 16 ranks share the optimizer states of the rest; nobody shares those of an expert.
-  const double expected = (6 + 12.0 / 16) * shared + 18 * all_expert_weights(job.model) / 16 + 96 * kMiB;
+  // All 16 ranks share the optimizer states of the rest; nobody shares those of an expert. Products of
+  // experts run on four streams, each with a workspace.
+  const double workspaces = 224 * kMiB;
+  const double expected = (6 + 12.0 / 16) * shared + 18 * all_expert_weights(job.model) / 16 + workspaces;
   EXPECT_NEAR(live_memory(job, 0).states / expected, 1, 1e-9);
+  job.configuration.grouped_experts = false;
+  EXPECT_NEAR(live_memory(job, 0).states, expected - 128 * kMiB, 1);
+}
+
+TEST(RankMemory, GroupsThatShareStatesShareThoseOfExpertsToo) {
+  Configuration how{.gpus = 16, .ep = 4};
+  EXPECT_EQ(expert_sharding(how), 4);
+  how.shard = 8;
+  EXPECT_EQ(expert_sharding(how), 2);
+}
+
+TEST(RankMemory, StagesHaveTheLayersThatTheyAreGiven) {
+  Job job = pipeline_job();
+  job.configuration.first_layers = 3;
+  job.configuration.last_layers = 5;
+  EXPECT_EQ(why_not(job), "");
+  int layers = 0;
+  for (const int stage : {0, 1, 2, 3}) {
+    layers += stage_layers(job, stage);
+    EXPECT_NEAR(difference(job, stage), 0, 0.01) << stage;
+  }
+  EXPECT_EQ(layers, job.model.layers);
+  EXPECT_EQ(stage_layers(job, 0), 3);
+  EXPECT_EQ(stage_layers(job, 1), 12);
+  EXPECT_EQ(stage_layers(job, 3), 5);
+  for (const int last : {-1, 29, 32, 2147483647}) {
+    job.configuration.last_layers = last;
+    EXPECT_NE(why_not(job), "") << last;
+  }
+  job.configuration.pp = 2;
+  job.configuration.last_layers = 28;
+  EXPECT_NE(why_not(job), "");  // a layer is nowhere
+  job.configuration.last_layers = 29;
+  EXPECT_EQ(why_not(job), "");
+}
+
+TEST(RankMemory, LongerRoundsKeepMoreMicroBatches) {
+  Job job = pipeline_job();
+  job.configuration.virtual_stages = 2;
+  const double before = live_memory(job, 0).activations;
+  job.configuration.rounds = 6;
+  // Six and one passages ahead, and two more of each chunk but the last.
+  EXPECT_NEAR(live_memory(job, 0).activations, before * 13 / 11, 1);
+  EXPECT_NEAR(difference(job, 0), 0, 0.01);
+  EXPECT_EQ(why_not(job), "");
+  for (const int rounds : {-1, 17, 2147483647}) {
+    job.configuration.rounds = rounds;
+    EXPECT_NE(why_not(job), "") << rounds;  // of 16 micro-batches
+  }
+}
+
+TEST(RankMemory, TheFlashLibraryKeepsItsOwnResult) {
+  Job job = pipeline_job();
+  const double fused = chunk_memory(job).plain.kept;
+  const double context = 2.0 * 2048 * 4096;
+  job.configuration.flash_library = true;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused);  // one sequence needs no other order
+  job.configuration.micro_batch = 2;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * (fused + context));
+  job.configuration.flash_library = false;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * fused);
+  job.gpu = known_gpu("a100");
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * (fused + context));
+}
+
+TEST(RankMemory, ProductsKeepNarrowInputs) {
+  Job job = pipeline_job();
+  const double wide = chunk_memory(job).plain.kept;
+  job.configuration.precision = Precision::kFp8;
+  // A byte less for inputs of queries, keys and values, of the first product of the MLP, and of its second;
+  // what attention gives is kept by it as well.
+  const double tokens = 2048;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, wide - tokens * (2 * 4096 + 11008) + tokens * 4096);
+  EXPECT_NEAR(difference(job, 0), 0, 0.01);
+  job.configuration.narrow_inputs = false;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, wide);
+}
+
+TEST(RankMemory, WeightsOfLayersMayBeNarrowAndEmbeddingsAreNot) {
+  Job job = pipeline_job();
+  job.configuration.pp = 1;
+  const double before = live_memory(job, 0).states;
+  job.configuration.weight_bytes = 1;
+  EXPECT_NEAR(live_memory(job, 0).states, before - dense_weights(job.model), 1);
+}
+
+TEST(RankMemory, NormsOfQueriesAndKeysKeepTheirResults) {
+  Job job = pipeline_job();
+  job.configuration.rotary = false;  // which would keep as much in their place
+  const double without = chunk_memory(job).plain.kept;
+  job.model.query_norm = true;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, without + 2048 * (2.0 * 2 * 4096 + 2 * 4 * 2 * 32));
+}
+
+TEST(RankMemory, AMaskOfAttentionIsWhereBatchesAre) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kFull;  // keeps it until the way back
+  const auto asked = [&job](int stage) {
+    return static_cast<double>(peak_requested(rank_trace(job, stage)));
+  };
+  const double first = asked(0), middle = asked(1), last = asked(3);
+  job.configuration.attention_mask = true;
+  const double mask = 2048.0 * 2048;
+  EXPECT_DOUBLE_EQ(asked(0), first + 4 * mask);  // of each micro-batch on its way
+  EXPECT_DOUBLE_EQ(asked(1), middle);
+  EXPECT_DOUBLE_EQ(asked(3), last + mask);
 }
 
 TEST(RankMemory, APlanReservesHardlyMoreThanIsAskedForAndNoMoreThanPyTorch) {

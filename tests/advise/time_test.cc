@@ -61,5 +61,96 @@ TEST(StepTime, PaysForLinksBetweenDomains) {
   EXPECT_GT(seconds(far), seconds(near));
 }
 
+Job expert_job() {
+  Job job = job_of("qwen3_235b_a22b");
+  job.configuration.tp = 1;
+  job.configuration.pp = 2;
+  job.configuration.ep = 8;
+  return job;
+}
+
+TEST(StepTime, FusedDispatchIsForExpertsAlone) {
+  for (const char* model : {"llama3_70b", "qwen3_235b_a22b"}) {
+    Job job = job_of(model);
+    const double fused = seconds(job);
+    job.configuration.fused_experts = false;
+    if (job.model.moe_layers > 0) {
+      EXPECT_GT(seconds(job), fused);
+    } else {
+      EXPECT_DOUBLE_EQ(seconds(job), fused);
+    }
+  }
+}
+
+TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
+  Constants constants = known_constants("megatron");
+  constants.expert_exposed = 0;
+  const auto traffic = [&constants](const Job& job) { return step_time(job, constants).traffic; };
+  Job near = expert_job();
+  Job far = near;
+  far.configuration.ep = 32;
+  EXPECT_GT(traffic(far), 2 * traffic(near));
+  far.gpu.domain = 32;
+  EXPECT_LE(traffic(far), traffic(near));
+  far.gpu.domain = 8;
+  far.configuration.virtual_stages = 47;
+  EXPECT_LE(traffic(far), traffic(near));
+}
+
+TEST(StepTime, ReadsTheWeightsOfExpertsForEveryMicroBatch) {
+  // Twice the micro-batches of half the size: as many tokens, and the experts once more.
+  Constants constants = known_constants("megatron");
+  constants.layer = constants.moe_layer_node = constants.head = 0;
+  Job large = expert_job();
+  large.configuration.micro_batch = 2;
+  const Job small = expert_job();
+  const double weights = all_expert_weights(small.model) / small.configuration.ep;
+  const double bytes = weights * (2 * 2 + 2 * 4);
+  const double batches = micro_batches(large.configuration);
+  const double expected = batches * bytes / (0.7 * small.gpu.bandwidth) / small.configuration.pp;
+  const double more = step_time(small, constants).work - step_time(large, constants).work;
+  EXPECT_NEAR(more / expected, 1, 0.001);
+}
+
+TEST(StepTime, IsThatOfTheFullestStage) {
+  Job job = job_of("llama3_70b");
+  job.configuration.gpus = 16;
+  job.configuration.tp = 1;
+  job.configuration.pp = 16;
+  job.configuration.global_batch = 1024;
+  const auto of = [&job](int layers) {
+    job.model.layers = layers;
+    return step_time(job, known_constants("megatron"));
+  };
+  // One layer more than comes out even: some stage has four of them, and the others wait for it.
+  const StepTime uneven = of(49);
+  EXPECT_GT(uneven.bubble, 0.2 * uneven.work);
+  EXPECT_LT(uneven.total, of(64).total);
+}
+
+TEST(StepTime, AdaptersAreLaunchedWithTwoOfThreePasses) {
+  Constants constants = known_constants("megatron");
+  constants.layer = 1;  // all that counts
+  Job job = job_of("llama3_70b");
+  const double trained = step_time(job, constants).work;
+  job.configuration.lora = true;
+  EXPECT_NEAR(step_time(job, constants).work / trained, 2.0 / 3, 0.01);
+}
+
+TEST(StepTime, SoftmaxOfAnOddNumberOfHeadsIsLaunchedInPieces) {
+  Constants constants = known_constants("megatron-deepspeed");
+  constants.layer = 1;
+  Job job = job_of("gpt_175b");
+  job.configuration.flash_attention = false;
+  job.configuration.tp = 16;  // six heads
+  const double apart = step_time(job, constants).work;
+  constants.unfused_softmax = 0;
+  EXPECT_NEAR(apart / step_time(job, constants).work, 1.5525, 0.01);
+  job.configuration.tp = 8;  // twelve
+  const double whole = step_time(job, constants).work;
+  constants.unfused_softmax = 1;
+  EXPECT_DOUBLE_EQ(step_time(job, constants).work, whole);
+}
+
 }  // namespace
 }  // namespace stweaver

@@ -184,6 +184,16 @@ def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> 
     assert answer("advise", config, "--gpus", "1", "--gpu", "a100", "--choices", "1")["choices"]
 
 
+def test_where_no_plan_of_the_choices_fits_others_are_looked_at(answer: Answer) -> None:
+    given = ["advise", "llama3_70b", "--gpus", "64", "--gpu", "h100", "--choices", "1"]
+    (choice,) = answer(*given)["choices"]
+    assert choice["live"] < choice["reserved"]
+    # It lives in that much, and its plan does not fit.
+    limit = (choice["live"] + choice["reserved"]) / 2
+    (other,) = answer(*given, "--max-memory", str(limit / 2**30))["choices"]
+    assert other["reserved"] <= limit
+
+
 def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
     document = answer("advise", "llama31_405b", "--gpus", "1", "--gpu", "h100", status=1)
     assert document["choices"] == []
