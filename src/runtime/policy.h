@@ -41,7 +41,8 @@ struct Policy {
   std::uint64_t refused_calls = 1000;
 
   // Streams (stream_order.h).
-  /// An event is recorded every so many frees of a stream: it tells later which memory no work uses any more.
+  /// A stream that frees records an event every so many calls: it tells later which memory no work uses any
+  /// more.
   std::uint64_t event_spacing = 256;
 
   // Following a plan (matcher.h, plan_follower.h).

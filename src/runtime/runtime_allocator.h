@@ -39,7 +39,8 @@ namespace stweaver {
 /// that needs its place waits for them.
 ///
 /// Safe to call from any thread; one lock per allocator, which is not held while upstream is called. Once the
-/// tables have grown to the size of the job, a request served from the arena does not touch the heap.
+/// tables have grown to the size of the job, a request served from the arena does not touch the heap, but for
+/// the first of a step that is longer than all before (PlanFollower).
 class RuntimeAllocator {
  public:
   /// Both must outlive this. Ends only when no block is in use: blocks in the arena lose their memory.

@@ -22,7 +22,7 @@ class StreamOrder {
   /// More streams than this get no number: nothing of theirs is in an arena.
   static constexpr std::size_t kMostStreams = 64;
 
-  /// `event_spacing`: frees of one stream between two events that tell what is over.
+  /// `event_spacing`: calls between two events of one stream that tell what is over.
   explicit StreamOrder(Device& device, Tick event_spacing = 256)
       : device_(&device), event_spacing_(event_spacing) {}
   StreamOrder(const StreamOrder&) = delete;
