@@ -360,4 +360,17 @@ bool steps_differ(const Trace& trace, const Pattern& pattern) {
   return differ > 1 && static_cast<double>(differ) > kDiffer * static_cast<double>(pattern.positions.size());
 }
 
+bool last_step_is_new(const Pattern& pattern) {
+  std::vector<bool> known(pattern.positions.size(), false);
+  for (std::size_t k = 0; k + 1 < pattern.steps.size(); ++k) {
+    for (const std::uint32_t position : pattern.steps[k].position_of) {
+      if (position != kNoPosition) known[position] = true;
+    }
+  }
+  return !pattern.steps.empty() &&
+         std::ranges::any_of(pattern.steps.back().position_of, [&](std::uint32_t position) {
+           return position != kNoPosition && !known[position];
+         });
+}
+
 }  // namespace stweaver

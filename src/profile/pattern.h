@@ -59,4 +59,7 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
 /// only one step was aligned, of its requests have sizes that nothing before had.
 bool steps_differ(const Trace& trace, const Pattern& pattern);
 
+/// Whether the last aligned step has positions that none before had: then the next may have others yet.
+bool last_step_is_new(const Pattern& pattern);
+
 }  // namespace stweaver

@@ -58,7 +58,8 @@ Plan plan_step(const Trace& trace, const Policy& policy) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
   if (pattern.positions.empty()) return {};
-  if (steps_differ(trace, pattern) && std::ssize(pattern.steps) < policy.steps_to_differ) return {};
+  const bool is_enough = std::ssize(pattern.steps) >= policy.steps_to_differ && !last_step_is_new(pattern);
+  if (steps_differ(trace, pattern) && !is_enough) return {};
   // One thread: the job needs the others.
   Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);

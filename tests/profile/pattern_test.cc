@@ -276,6 +276,20 @@ bool differ_with(const std::vector<Bytes>& scales) {
   return steps_differ(trace, profile_of(trace).pattern);
 }
 
+TEST(LastStepIsNew, WhereItHasARequestThatNoneBeforeHad) {
+  const auto steps_with_extra_in = [](int odd) {
+    return pattern_of(6, [odd](Job& job, int step) {
+      for (int i = 0; i < 30; ++i) job.touch(100 + i);
+      if (step >= odd) job.touch(5000);
+      for (int i = 0; i < 30; ++i) job.touch(200 + i);
+    });
+  };
+  EXPECT_TRUE(last_step_is_new(steps_with_extra_in(5)));
+  EXPECT_FALSE(last_step_is_new(steps_with_extra_in(4))) << "the last two have it";
+  EXPECT_FALSE(last_step_is_new(steps_with_extra_in(6))) << "none has it";
+  EXPECT_FALSE(last_step_is_new(Pattern()));
+}
+
 TEST(StepsDiffer, WhereSizesDo) {
   EXPECT_FALSE(differ_with({3, 3, 3, 3, 3}));
   EXPECT_TRUE(differ_with({3, 5, 2, 7, 4}));
