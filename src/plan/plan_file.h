@@ -16,9 +16,9 @@
 //   crc32c 9d2c77a1                     of every byte before this line
 //
 // One key per line, all of them, in this order. An offset of -1 is a request that is unplanned (the run time
-// places it), a death of -1 one that is never freed. A slot
-// SERVES `exact` its size or any `upto` it; `length` and `square` are the latter where sizes grow with the
-// length of the step, or with its square.
+// places it), a death of -1 one that is never freed. SERVES says which requests a slot is for: of `exact` its
+// size, or of any `upto` it; `length` and `square` are the latter where sizes grow with the length of the
+// step, or with its square.
 #pragma once
 
 #include <ostream>

@@ -34,8 +34,8 @@ struct Slot {
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
   bool varying = false;  ///< the size is the largest of several; serves smaller requests of its position too
-  std::uint8_t power =
-      0;  ///< of the length of the step, which the size grows with: 1 or 2; 0 where not known
+  /// The size grows with this power of the step's length, 1 or 2; 0 where that is not known.
+  std::uint8_t power = 0;
 };
 
 /// `count` requests from `request` on stand in the slots from `slot` on.

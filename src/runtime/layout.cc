@@ -6,12 +6,10 @@
 #include <utility>
 
 #include "plan/restack.h"
+#include "runtime/stream_order.h"
 
 namespace stweaver {
 namespace {
-
-/// Streams of a plan of more are not told apart: the run time numbers no more (StreamOrder).
-constexpr std::size_t kMostStreams = 64;
 
 /// Sorts ranges and joins those that touch.
 void merge(std::vector<Interval>& ranges) {
@@ -105,8 +103,8 @@ void Layout::find_hand_overs(const Plan& plan) {
     if (!places_[i].empty()) used[plan.slots[i].stream].push_back(places_[i]);
   }
   if (used.size() < 2) return;
-  // To look at each stream for each slot would take for ever.
-  if (used.size() > kMostStreams) return hands_over_.assign(places_.size(), true);
+  // More have no numbers in the run time, and to look at each of them for each slot would take for ever.
+  if (used.size() > StreamOrder::kMostStreams) return hands_over_.assign(places_.size(), true);
   for (auto& [stream, ranges] : used) merge(ranges);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     hands_over_[i] = !places_[i].empty() && std::ranges::any_of(used, [&](const auto& other) {

@@ -197,9 +197,8 @@ TEST_F(LifeCycleTest, WhereStepsFollowNoLengthItRecordsLongerToBeSureAndFollowsN
   EXPECT_THAT(life.why_no_plan(), HasSubstr("steps differ"));
 }
 
-TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes) {
-  LifeCycle life(allocator, options());
-  void* const graph = allocator.allocate(64 * kMiB, 0, 7);  // upstream's memory is no cost of a plan
+/// Steps of ten lengths, the longest behind those that are recorded.
+void train_on_lengths(LifeCycle& life, RuntimeAllocator& allocator) {
   Program large_program(allocator, 512 * kKiB);
   large_program.build();
   for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25, 17, 28, 11}) {
@@ -207,6 +206,12 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
     large_program.step(scale);
     life.wait_for_planner();
   }
+}
+
+TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes) {
+  LifeCycle life(allocator, options());
+  void* const graph = allocator.allocate(64 * kMiB, 0, 7);  // upstream's memory is no cost of a plan
+  train_on_lengths(life, allocator);
   allocator.free(graph);
   EXPECT_EQ(life.stage(), Stage::kFollowing);
   EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
@@ -222,13 +227,7 @@ TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
   policy.least_slack = policy.most_slack = Bytes{1} << 60U;
   RuntimeAllocator exact(device, upstream, policy);
   LifeCycle life(exact, options());
-  Program large_program(exact, 512 * kKiB);
-  large_program.build();
-  for (const Bytes scale : {16, 21, 12, 24, 19, 14, 25, 17, 28, 11}) {
-    life.begin_step();
-    large_program.step(scale);
-    life.wait_for_planner();
-  }
+  train_on_lengths(life, exact);
   EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
   EXPECT_THAT(lines, Contains(HasSubstr("more memory was held than without a plan")));
   EXPECT_FALSE(exact.follows_plan());
