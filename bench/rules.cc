@@ -36,11 +36,8 @@ void scale(Policy& policy, int halves) {
 }
 
 constexpr std::array kRules = {
-    Rule{"slack_of_moved", scale<&Policy::slack_of_moved>},
+    Rule{"slack_share", scale<&Policy::slack_share>},
     Rule{"least_slack", scale<&Policy::least_slack>},
-    Rule{"most_slack", scale<&Policy::most_slack>},
-    Rule{"slack_in_small_jobs", scale<&Policy::slack_in_small_jobs>},
-    Rule{"reclaim_share", scale<&Policy::reclaim_share>},
     Rule{"most_extent", scale<&Policy::most_extent>},
     Rule{"block", scale<&Policy::block>},
     Rule{"block_share", scale<&Policy::block_share>},

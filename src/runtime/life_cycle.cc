@@ -30,8 +30,7 @@ std::function<Plan()> saved_in(const std::string& path) {
 std::string objection_to(const Plan& plan, const Policy& policy) {
   // Without a plan a job holds that much more than it uses: a plan that wastes more was not searched for
   // long.
-  const Bytes slack = std::max(plan.lower_bound / policy.most_slack, policy.slack_in_small_jobs);
-  if (plan.arena - plan.lower_bound > slack)
+  if (plan.arena - plan.lower_bound > policy.slack(plan.lower_bound))
     return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by one length";
   const bool places_any =

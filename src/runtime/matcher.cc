@@ -62,12 +62,10 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   const PlannedStream& slots = index_->streams()[*planned];
   follower.trail.add(size);
   const Found found = follow(slots, follower, asked);
-  follower.unmatched = found.entry == kNowhere || found.guess ? follower.unmatched + 1 : 0;
-  if (found.entry == kNowhere) {
-    ++follower.lost;
-    return std::nullopt;
-  }
-  ++follower.matched;
+  const bool is_sure = found.entry != kNowhere && !found.guess;
+  follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
+  ++(is_sure ? follower.matched : follower.lost);
+  if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];
   return Match{entry.slot, found.guess, note_share(follower, entry, asked)};
 }
@@ -75,6 +73,12 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
 bool Matcher::is_astray(StreamIndex stream) const {
   if (stream >= planned_stream_.size() || planned_stream_[stream] == kNowhere) return false;
   return followers_[planned_stream_[stream]].unmatched >= policy_->lost;
+}
+
+bool Matcher::knows(StreamIndex stream) const {
+  if (stream >= planned_stream_.size() || planned_stream_[stream] == kNowhere) return false;
+  const Follower& follower = followers_[planned_stream_[stream]];
+  return follower.lost <= follower.matched;
 }
 
 /// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a

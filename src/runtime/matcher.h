@@ -43,6 +43,9 @@ class Matcher {
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
+  /// Whether nearly all of the stream's requests in this step were the plan's.
+  [[nodiscard]] bool knows(StreamIndex stream) const;
+
   /// A step begins.
   void begin_step();
 
@@ -82,8 +85,8 @@ class Matcher {
     double share = 0;                ///< what slots of varying size are asked for; 0 where that is not known
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
     StreamIndex stream = kNoStream;  ///< whose requests it follows
-    std::int64_t matched = 0;        ///< in this step
-    std::int64_t lost = 0;           ///< in this step
+    std::int64_t matched = 0;        ///< in this step, for sure
+    std::int64_t lost = 0;           ///< in this step: the others
   };
 
   struct Found {

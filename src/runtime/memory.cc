@@ -99,9 +99,7 @@ Memory::Ends Memory::ends_of(const Interval& place) const {
 /// What may be mapped when so much is in use.
 Bytes Memory::limit(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
-  const Bytes slack =
-      std::clamp(moved_ / policy_->slack_of_moved, most / policy_->least_slack, most / policy_->most_slack);
-  return most + std::max(slack, policy_->slack_in_small_jobs);
+  return most + policy_->slack(most);
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {
@@ -133,7 +131,7 @@ bool Memory::make_room(const Interval& range) {
   const Bytes lacking = missing(pages);
   const Bytes most = limit(in_use() + range.length());
   const auto excess = [&] { return mapped_ + lacking - most; };
-  if (excess() > 0) moved_ += reclaim(std::max(excess(), most / policy_->reclaim_share), pages);
+  if (excess() > 0) reclaim(std::max(excess(), policy_->slack(most_in_use_)), pages);
   return excess() <= 0;
 }
 

@@ -68,9 +68,7 @@ class Memory {
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
 
   /// The budget at its largest: more is mapped only where too little was idle.
-  [[nodiscard]] Bytes most_budget() const {
-    return most_in_use_ + std::max(most_in_use_ / policy_->most_slack, policy_->slack_in_small_jobs);
-  }
+  [[nodiscard]] Bytes most_budget() const { return limit(0); }
 
   /// Whether taking so many bytes into use would be more than was ever in use.
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }
@@ -202,7 +200,6 @@ class Memory {
   Bytes addresses_ = 0;
   Bytes mapped_ = 0;
   Bytes most_in_use_ = 0;
-  Bytes moved_ = 0;  ///< reclaimed so that the budget would do
   Interval spared_;
   MappingStatistics statistics_;
   Interval large_;               ///< the region

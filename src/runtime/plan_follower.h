@@ -73,6 +73,12 @@ class PlanFollower {
   /// Whether the stream's last requests were nothing like the plan.
   [[nodiscard]] bool is_astray(StreamIndex stream) const { return matcher_.is_astray(stream); }
 
+  /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
+  /// knows its requests: it may be another job's.
+  [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
+  /// A step was as planned.
+  void prove() { is_proven_ = true; }
+
   /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
   /// touching. Good until the next call. What lies beside is the Dynamic Reusable Space.
   const std::vector<Interval>& used_within(Time life);
@@ -86,6 +92,7 @@ class PlanFollower {
   const Policy* policy_;
   Bytes base_;
   Bytes end_;
+  bool is_proven_ = false;
   std::uint32_t slot_ = 0;        ///< matched last
   std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded

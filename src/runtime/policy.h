@@ -1,6 +1,7 @@
 // The table of rules: every number by which the run time trades one thing for another.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,25 +12,22 @@ namespace stweaver {
 
 /// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
 struct Policy {
+  /// The idle memory that a job may hold.
+  [[nodiscard]] Bytes slack(Bytes most_in_use) const {
+    return std::max(most_in_use / slack_share, least_slack);
+  }
+
   // Memory (memory.h).
-  /// Memory may be mapped beyond the most ever in use by a share of what was moved so far: a job that moves
-  /// much may hold a little more.
-  Bytes slack_of_moved = 32;
-  /// That slack is no less than this share of the most in use, and no more than that.
-  Bytes least_slack = 512;
-  Bytes most_slack = 160;
-  /// Nor is it less than this: a block of extents in a small job.
-  Bytes slack_in_small_jobs = 8 * kMiB;
-  /// What is reclaimed at one time at least, as a share of the most in use: each time costs a look at all
-  /// extents.
-  Bytes reclaim_share = 512;
+  /// Memory may be mapped beyond the most ever in use by this share of it,
+  Bytes slack_share = 300;
+  /// and in small jobs by this: a block.
+  Bytes least_slack = 8 * kMiB;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in
-  /// blocks of this size while there is slack.
+  /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
   Bytes block = 8 * kMiB;
-  /// Later, where steps have lengths, in blocks of this share of the plan's range: a quarter of the least
-  /// slack.
+  /// For planned requests, where steps have lengths, in blocks of this share of the plan's range, or of the
+  /// size above.
   Bytes block_share = 2048;
 
   // Where unplanned requests go (placer.h).

@@ -99,7 +99,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
                                                                       Unplanned& why) {
   const Advice advice = follower_->advise(asked);
   why = advice.why;
-  if (asked.pool != 0) return std::nullopt;
+  if (asked.pool != 0 || !follower_->is_believed(asked.stream)) return std::nullopt;
   if (advice.place && take_planned(*advice.place, asked))
     return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
   if (const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life))
@@ -151,7 +151,6 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
 /// In what blocks memory for planned requests is mapped. All of a range is going to be used where steps are
 /// alike. Where they have lengths, a block may lie half in use at the end of each slot.
 Bytes RuntimeAllocator::planned_block() const {
-  if (!is_proven_) return policy_.block;
   const Plan& plan = follower_->plan();
   if (plan.shape == StepShape::kFixed) return policy_.most_extent;
   return std::max(policy_.block, plan.arena / policy_.block_share);

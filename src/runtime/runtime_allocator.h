@@ -166,7 +166,6 @@ class RuntimeAllocator {
   BlockTable blocks_;
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
-  bool is_proven_ = false;  ///< the plan; then all of its range is going to be used
   bool places_unplanned_ = false;
   Tick refused_until_ = 0;  ///< the device has no memory until then
   Tick now_ = 0;

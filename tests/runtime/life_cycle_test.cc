@@ -223,8 +223,8 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
 
 TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
   Policy policy;  // without slack, so that the rest of a page does
-  policy.slack_in_small_jobs = 0;
-  policy.least_slack = policy.most_slack = Bytes{1} << 60U;
+  policy.least_slack = 0;
+  policy.slack_share = Bytes{1} << 60U;
   RuntimeAllocator exact(device, upstream, policy);
   LifeCycle life(exact, options());
   train_on_lengths(life, exact);
@@ -455,7 +455,7 @@ TEST_F(LifeCycleTest, RecordsWithoutAResidue) {
   const RuntimeStatistics now = allocator.statistics();
   EXPECT_EQ(now.peaks.fallback_reserved, 0);
   // The slack of a small job, and a page.
-  EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + Policy().slack_in_small_jobs + 2 * kMiB);
+  EXPECT_LE(now.step.peaks.reserved, now.step.peaks.requested + Policy().least_slack + 2 * kMiB);
   EXPECT_GT(now.unplanned, 0) << "weights and states";
 }
 

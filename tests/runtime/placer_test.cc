@@ -74,7 +74,7 @@ TEST_F(PlacerTest, LargeRequestsTakeTheGapInWhichTheyStrandLeast) {
   const Bytes mapped = memory.mapped();
   const Bytes elsewhere = take(50 * kMiB);
   EXPECT_GE(elsewhere, gaps[2]) << "so that the idle extent stays whole";
-  EXPECT_LE(memory.mapped(), mapped + policy.slack_in_small_jobs + 50 * kMiB);
+  EXPECT_LE(memory.mapped(), mapped + policy.least_slack + 50 * kMiB);
 }
 
 TEST_F(PlacerTest, LargeRequestsTakeTheEndOfAGapWhereThatStrandsLess) {
@@ -162,7 +162,7 @@ class WindowTest : public testing::Test {
     return (window->lower - base) / kPage;
   }
 
-  WindowTest() { policy.slack_in_small_jobs = kGiB; }
+  WindowTest() { policy.least_slack = kGiB; }
 
   HostDevice device{32 * kPage};
   Policy policy;

@@ -121,6 +121,30 @@ TEST(RuntimeAllocator, AWrongPlanHoldsNoMoreThanNoPlan) {
   EXPECT_LE(reserved[1], reserved[0] + 16 * kMiB);
 }
 
+TEST(RuntimeAllocator, APlanThatNobodySawFitPlacesRequestsOnlyWhileItKnowsThem) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream);
+  const std::vector<Bytes> sizes = {4 * kMiB, 5 * kMiB, 6 * kMiB, 7 * kMiB, 8 * kMiB, 9 * kMiB};
+  ASSERT_TRUE(watched.allocator.adopt(plan_of(sizes)));
+  const auto hits = [&](Bytes size) {
+    const std::int64_t before = watched.allocator.statistics().served.in_plan();
+    watched.free(watched.allocate(size));
+    return watched.allocator.statistics().served.in_plan() > before;
+  };
+  EXPECT_FALSE(hits(3 * kMiB));
+  EXPECT_TRUE(hits(4 * kMiB)) << "one of two";
+  EXPECT_TRUE(hits(5 * kMiB));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(hits(20 * kMiB));
+  EXPECT_FALSE(hits(6 * kMiB)) << "three of seven";
+  watched.begin_step();
+  for (const Bytes size : sizes) EXPECT_TRUE(hits(size));
+  watched.begin_step();  // that step was as planned
+  EXPECT_FALSE(hits(20 * kMiB));
+  EXPECT_FALSE(hits(30 * kMiB));
+  EXPECT_TRUE(hits(4 * kMiB)) << "one of three, but the plan is this job's";
+}
+
 TEST(RuntimeAllocator, ReplacesAPlanWithoutRaisingThePeak) {
   const std::vector<Bytes> sizes(12, 64 * kMiB);
   HostDevice device(16 * kGiB);

@@ -18,10 +18,11 @@ class Watched {
  public:
   /// Memory is mapped in large blocks even in a job as small as these.
   Watched(Device& device, Upstream& upstream)
-      : allocator(device, upstream, {.slack_in_small_jobs = 16 * kMiB, .block = 16 * kMiB}) {}
+      : allocator(device, upstream, {.least_slack = 16 * kMiB, .block = 16 * kMiB}) {}
+  /// With a plan that was made in this process.
   Watched(Device& device, Upstream& upstream, std::shared_ptr<const PlanIndex> plan)
       : Watched(device, upstream) {
-    EXPECT_TRUE(allocator.adopt(std::move(plan)));
+    EXPECT_TRUE(allocator.adopt(std::move(plan), true));
   }
 
   /// nullptr when out of memory or for no bytes.
