@@ -8,6 +8,7 @@
 
 #include "advise/memory.h"
 #include "base/base.h"
+#include "simulate/simulate.h"
 
 namespace stweaver {
 namespace {
@@ -357,7 +358,7 @@ double predicted_memory(const Measurement& row) {
       row.memory->stage >= 0 ? row.memory->stage : fullest_rank(row.job, chunk_memory(row.job)).stage;
   const Trace trace = rank_trace(row.job, stage);
   if (!row.memory->reserved) return static_cast<double>(peak_requested(trace));
-  return static_cast<double>(reserved_by_pytorch(trace, true));
+  return static_cast<double>(reserved_by_pytorch(trace, true, kAmpleCapacity));
 }
 
 Measurements read_measurements(const std::string& csv, const std::string& name) {

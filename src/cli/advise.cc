@@ -184,7 +184,8 @@ std::vector<Framework> frameworks_of(const Options& options, const Space& space)
 /// not.
 std::optional<PlannedChoice> fitting(const Recommendation& advice, const Choice& choice,
                                      AllocatorChoice allocator) {
-  const Reservation reservation = reserve(job_of(advice, choice.configuration), choice.stage);
+  const Reservation reservation =
+      reserve(job_of(advice, choice.configuration), choice.stage, static_cast<Bytes>(advice.memory));
   if (static_cast<double>(reserved_by(allocator, reservation)) > advice.memory) return std::nullopt;
   return PlannedChoice{choice, reservation};
 }
