@@ -1,15 +1,16 @@
-"""The claim: more tokens per second under a limit of memory, found by `stweaver advise` and confirmed by a GPU.
+"""The claim: more tokens per second under a memory limit, found by `stweaver advise`, confirmed by a GPU.
 
     python3 bench/gpu/advised.py --out build/gpu --dry          # predictions alone; needs no GPU
     python3 bench/gpu/advised.py --out build/gpu                # makes use of those, where they are there
     python -m nullcuda run --gpu h200 --values -- python bench/gpu/advised.py --out build/gpu --untimed
 
-For each job and limit `advise` says which configuration is the fastest that fits under PyTorch's default, under
-its expandable segments and under STWeaver. What may vary is what one GPU can vary: the micro-batch and what is
-recomputed, nothing or every layer ("all"), or any number of layers ("some"); the batch is fixed. Then the limit
-is taken off the device, behind every allocator's back, and each allocator trains its own configuration, and that
-of STWeaver as well. What runs out of memory is followed by the next best that is predicted to need less, twice at
-most. Cases whose configurations differ come first, by their gain; then one whose configurations are the same.
+For each job and limit `advise` says which configuration is the fastest that fits under PyTorch's default,
+under its expandable segments and under STWeaver. What may vary is what one GPU can vary: the micro-batch and
+what is recomputed: nothing or every layer ("all"), or any number of layers ("some"; "any" where that is no
+better). The batch is fixed. Then the limit is taken off the device, behind every allocator's back, and each
+allocator trains its own configuration, and that of STWeaver as well. What runs out of memory is followed by
+the next best that is predicted to need less, twice at most. Cases whose configurations differ come first, by
+their gain; the fullest of the others is among them, as a check.
 """
 
 import argparse
@@ -19,13 +20,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import workloads
-from common import GIB, forked, gib, table
+from common import GIB, forked, table
 from train import Run, train
 from workloads.pipeline import PEERS, Job
 
@@ -43,6 +45,7 @@ LESS = 0.01  # GiB that the next candidate is to need less
 STEPS = {"default": 6, "expandable": 6, "stweaver": 9}  # STWeaver has a plan after four
 MEASURED = 4  # of them, the last
 LONGEST = 40.0  # seconds for one run
+ENOUGH = 40.0  # seconds for a case
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Case:
     candidates: dict[str, list[Choice]]
 
     def best(self, allocator: str) -> Choice | None:
+        """Return what to try first."""
         return next(iter(self.candidates[allocator]), None)
 
     def gain(self, other: str) -> float:
@@ -136,11 +140,13 @@ class Advisor:
         return found
 
     def best(self, name: str, memory: float, allocator: str, freedom: str) -> Choice | None:
+        """Return the fastest that fits, with nothing recomputed or something."""
         some = "recompute=full", *([f"recompute_layers={job_of(name).layers}"] if freedom == "all" else [])
         choices = [self.ask(name, memory, allocator, *fixed) for fixed in (("recompute=none",), some)]
         return max(filter(None, choices), key=lambda choice: choice.tokens_per_second, default=None)
 
     def ask(self, name: str, memory: float, allocator: str, *fixed: str) -> Choice | None:
+        """Ask the command, once."""
         key = name, memory, allocator, *fixed
         if key not in self.answers:
             self.answers[key] = self._ask(name, memory, allocator, *fixed)
@@ -176,14 +182,19 @@ def choice_of(answer: dict[str, Any]) -> Choice:
 def predict(out: Path) -> list[Case]:
     advisor = Advisor(out)
     cases = []
-    for name in MODELS:
-        for limit in LIMITS:
-            for freedom in FREEDOMS:
-                found = {
-                    allocator: advisor.candidates(name, limit, allocator, freedom) for allocator in RESERVED
-                }
-                cases.append(Case(name, limit, freedom, found))
+    for name, limit in product(MODELS, LIMITS):
+        coarse, fine = (predict_case(advisor, name, limit, freedom) for freedom in FREEDOMS)
+        cases += [replace(fine, freedom="any")] if same_bests(coarse, fine) else [coarse, fine]
     return cases
+
+
+def predict_case(advisor: Advisor, name: str, limit: int, freedom: str) -> Case:
+    found = {allocator: advisor.candidates(name, limit, allocator, freedom) for allocator in RESERVED}
+    return Case(name, limit, freedom, found)
+
+
+def same_bests(one: Case, other: Case) -> bool:
+    return all(one.best(allocator) == other.best(allocator) for allocator in RESERVED)
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -231,6 +242,7 @@ class Measured:
 
     @property
     def outcome(self) -> str:
+        """Say how it went, in a table."""
         if self.error:
             return self.error
         return f"{self.flushes} flushes" if self.flushes else "ok"
@@ -257,6 +269,7 @@ class Trainer:
 
     @property
     def left(self) -> float:
+        """Seconds."""
         return self.deadline - time.monotonic()
 
     def attempts(self, case: Case) -> Iterator[Attempt]:
@@ -276,6 +289,7 @@ class Trainer:
                 yield Attempt(case, other, ours, self.train(case, other, ours), borrowed=True)
 
     def train(self, case: Case, allocator: str, choice: Choice) -> Measured:
+        """Train it in a process of its own, unless that was done."""
         key = case.job, case.limit, allocator, *choice.key
         if key not in self.done:
             began = time.monotonic()
@@ -386,7 +400,7 @@ def write_results(attempts: list[Attempt], out: Path, *, timed: bool) -> str:
 def train_all(cases: list[Case], trainer: Trainer, *, timed: bool) -> list[Attempt]:
     attempts: list[Attempt] = []
     for case in in_order(cases):
-        if trainer.left < 1:
+        if trainer.left < ENOUGH:
             print(f"no time left for {case.job} under {case.limit} GiB, {case.freedom}", flush=True)
             continue
         attempts += trainer.attempts(case)
@@ -407,7 +421,7 @@ def main() -> int:
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / "advised.predictions.json"
-    if options.dry or not kept.exists():
+    if options.dry or not kept.exists():  # what was predicted before the run is what is confirmed
         kept.write_text(json.dumps([asdict(case) for case in predict(options.out)], indent=1) + "\n")
     cases = read_cases(kept)
     print(prediction_table(cases), flush=True)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from workloads.layers import Place, Shape, Stage
 
-
 PEERS = 8  # data-parallel ranks that share the optimizer's states, of which one is here
 EVERY_LAYER = 1 << 20
 
