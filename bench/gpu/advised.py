@@ -14,6 +14,7 @@ their gain; the fullest of the others is among them, as a check.
 """
 
 import argparse
+import importlib
 import json
 import statistics
 import subprocess
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import GIB, forked, table
+from common import GIB, forked, stweaver, table
 from train import Run, train
 from workloads.pipeline import PEERS, Job
 
@@ -397,6 +398,14 @@ def write_results(attempts: list[Attempt], out: Path, *, timed: bool) -> str:
     return text
 
 
+def build_adapter() -> None:
+    """Compile STWeaver's adapter, if there is none: not in the time of a run."""
+    stweaver()
+    adapter = importlib.import_module("stweaver.adapter")
+    if adapter.choose("cuda").path is None:
+        adapter.build("cuda")
+
+
 def train_all(cases: list[Case], trainer: Trainer, *, timed: bool) -> list[Attempt]:
     attempts: list[Attempt] = []
     for case in in_order(cases):
@@ -428,6 +437,7 @@ def main() -> int:
     if options.dry:
         return 0
     timed = not options.untimed
+    build_adapter()
     trainer = Trainer(options.out, time.monotonic() + options.seconds)
     attempts = train_all(cases, trainer, timed=timed)
     print("\n" + write_results(attempts, options.out, timed=timed))
