@@ -437,7 +437,9 @@ def main() -> int:
     if options.dry:
         return 0
     timed = not options.untimed
-    build_adapter()
+    if failure := forked(build_adapter, options.out / "advised.adapter.log", 120):
+        print(f"STWeaver's adapter: {failure}", file=sys.stderr)
+        return 1
     trainer = Trainer(options.out, time.monotonic() + options.seconds)
     attempts = train_all(cases, trainer, timed=timed)
     print("\n" + write_results(attempts, options.out, timed=timed))
