@@ -395,7 +395,8 @@ Bytes reserved_by_pytorch(const Trace& trace, bool expandable, Bytes memory) {
 Reservation reserve(const Job& job, int stage, Bytes memory) {
   const Trace trace = rank_trace(job, stage);
   SynthesizeOptions options;
-  options.timeout = 0.1;  // these traces are regular: what is found at all is found at once
+  // These traces are regular: what is found at all is found soon, on a busy machine, too.
+  options.timeout = 0.5;
   return {.requested = peak_requested(trace),
           .planned = synthesize(trace, profile_of(trace), options).plan.arena,
           .native = reserved_by_pytorch(trace, false, memory),
