@@ -169,7 +169,7 @@ Precision precision_named(const std::string& name) {
 }
 
 Modules modules_named(const std::string& name) {
-  return value_of(kModules, name, "modules");
+  return value_of(kModules, name, "kind of modules");
 }
 
 }  // namespace stweaver

@@ -137,6 +137,11 @@ def test_modules_of_pytorch_need_what_a_table_of_peaks_says_of_them(answer: Answ
     assert "megatron" not in plain
 
 
+def test_modules_that_are_not_known_are_refused_with_those_that_are(stweaver: Run) -> None:
+    refused = stweaver("advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--modules", "jax", status=2)
+    assert "no kind of modules is called jax; there are megatron pytorch" in refused.stderr
+
+
 def test_all_that_there_is_has_the_fastest_that_fits(answer: Answer, tmp_path: Path) -> None:
     model = tmp_path / "config.json"
     shape = {"num_hidden_layers": 24, "hidden_size": 2048, "num_attention_heads": 16, "vocab_size": 32000}
