@@ -67,9 +67,9 @@ def hold_all_but(gib: float) -> None:
         raise RuntimeError(f"cuMemAlloc of {size / GIB:.1f} GiB: CUDA error {answer}")
 
 
-def settle(seed: int = 0) -> None:
-    """Let two runs of the same program compute the same bits."""
-    torch.use_deterministic_algorithms(True)
+def settle(seed: int = 0, *, deterministic: bool = True) -> None:
+    """Let two runs of the same program compute the same bits, as far as they are to be deterministic."""
+    torch.use_deterministic_algorithms(deterministic)
     # Filling costs time and changes no result of programs that read only what they wrote.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cuda.enable_mem_efficient_sdp(False)  # its backward pass is not deterministic

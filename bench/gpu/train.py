@@ -51,9 +51,13 @@ class Run:
     tiny: bool = False
     limit: float = 0  # GiB that the whole device is left with
     fraction: float = 0  # of the device, by set_per_process_memory_fraction
+    deterministic: bool = True
+    fresh: bool = False  # what making the model left in PyTorch's cache goes back before the first step
     layers: int = 0
     micro_batch: int = 0
     sequence: int = 0
+    micro_batches: int = 0
+    recompute: int = 0  # layers
 
 
 @dataclass
@@ -62,6 +66,7 @@ class Steps:
 
     steps: int
     device: str
+    fresh: bool = False
     seconds: list[float] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
@@ -73,6 +78,8 @@ class Steps:
 
     def begin(self) -> None:
         """Let earlier work end first."""
+        if self.fresh and not self.seconds:
+            cuda.empty_cache()
         synchronize(self.device)
         self.started = time.perf_counter()
 
@@ -140,7 +147,7 @@ def start(run: Run, device: str, rank: str) -> None:
         hold_all_but(run.limit)
     if run.fraction:
         cuda.set_per_process_memory_fraction(run.fraction)
-    settle()
+    settle(deterministic=run.deterministic)
 
 
 def ranked(path: str, rank: str) -> str:
@@ -157,11 +164,12 @@ def train(run: Run) -> None:
     result: dict[str, Any] = {"run": asdict(run), "torch": torch.__version__, "rank": rank}
     out = Path(ranked(run.out, rank))
     out.parent.mkdir(parents=True, exist_ok=True)
-    steps = Steps(run.steps, device)
+    steps = Steps(run.steps, device, run.fresh)
     try:
         start(run, device, rank)
         result["driver_before"] = driver_used(device)
-        setting = workloads.Setting(device, run.tiny, run.layers, run.micro_batch, run.sequence)
+        varied = {name: getattr(run, name) for name in workloads.VARIED}
+        setting = workloads.Setting(device, run.tiny, **varied)
         workloads.run(run.workload, setting, steps)
     except Exception as error:
         result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
@@ -189,8 +197,9 @@ def arguments() -> Run:
     parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
     parser.add_argument("--limit", type=float, default=0, help="GiB to leave free on the device")
     parser.add_argument("--fraction", type=float, default=0, help="of the device that PyTorch may use")
-    for name in ("layers", "micro-batch", "sequence"):
-        parser.add_argument(f"--{name}", type=int, default=0, help="instead of the workload's own")
+    for name in workloads.VARIED:
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=0, help="instead of the workload's own")
     return Run(**vars(parser.parse_args()))
 
 

@@ -78,6 +78,7 @@ def advise(
     sequence: int | None = None,
     global_batch: int | None = None,
     precision: str = "bf16",
+    modules: str = "megatron",
     max_memory: float | None = None,
     fix: Mapping[str, int | str] | None = None,
     objectives: Sequence[str] = (),
@@ -98,11 +99,12 @@ def advise(
         sequence: tokens; None: the model's, 8192 at most.
         global_batch: sequences of a step; None: four million tokens.
         precision: bf16, fp8, ...
+        modules: what layers are made of: megatron (TransformerEngine), pytorch (not compiled).
         max_memory: GiB that a rank may reserve; None: the GPU's.
         fix: parameters that are given, such as {"tp": 8}.
         objectives: time, memory, gpus, cost, headroom; the first three if none is named.
         choices: so many at most.
-        exhaustive: look at all configurations, however many.
+        exhaustive: look at all configurations, however many, for the fastest that fits.
 
     Returns:
         The choices; none where nothing fits.
@@ -111,7 +113,7 @@ def advise(
         Error: something was asked for that makes no sense; one line says what.
     """
     arguments = ["--gpus", str(gpus), "--gpu", gpu, "--precision", precision, "--choices", str(choices)]
-    arguments += ["--link", link, "--allocator", allocator]
+    arguments += ["--link", link, "--allocator", allocator, "--modules", modules]
     if calibrate:
         arguments += ["--calibrate", *calibrate]
     optional = {"--nodes": nodes, "--network": network}

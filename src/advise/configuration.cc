@@ -20,6 +20,8 @@ constexpr std::array<std::pair<Precision, const char*>, 5> kPrecisions = {
      {Precision::kFp8Rowwise, "fp8-rowwise"},
      {Precision::kMxfp8, "mxfp8"},
      {Precision::kNvfp4, "nvfp4"}}};
+constexpr std::array<std::pair<Modules, const char*>, 2> kModules = {
+    {{Modules::kMegatron, "megatron"}, {Modules::kPyTorch, "pytorch"}}};
 
 template <typename Table, typename Value>
 std::string named(const Table& table, Value value) {
@@ -39,6 +41,16 @@ auto value_of(const Table& table, const std::string& name, const char* what) {
 }
 
 }  // namespace
+
+void use_pytorch_modules(Job& job) {
+  Configuration& how = job.configuration;
+  how.compiled = false;
+  how.fused_loss = false;
+  how.fused_gradients = false;
+  how.fused_experts = false;
+  how.dropout = false;
+  how.rotary = job.model.gated_mlp;  // as Llama and those after it; GPT-2's positions are learned
+}
 
 int data_parallel(const Configuration& configuration) {
   return configuration.gpus / (configuration.tp * configuration.pp * configuration.cp);
@@ -154,6 +166,10 @@ Recompute recompute_named(const std::string& name) {
 
 Precision precision_named(const std::string& name) {
   return value_of(kPrecisions, name, "precision");
+}
+
+Modules modules_named(const std::string& name) {
+  return value_of(kModules, name, "kind of modules");
 }
 
 }  // namespace stweaver

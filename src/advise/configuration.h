@@ -17,6 +17,12 @@ enum class Recompute : std::uint8_t {
   kFull,       ///< a layer keeps its input only
 };
 
+/// What the layers are made of.
+enum class Modules : std::uint8_t {
+  kMegatron,  ///< Megatron-LM with TransformerEngine
+  kPyTorch,   ///< modules of PyTorch that are not compiled
+};
+
 struct Configuration {
   int gpus = 1;
   int tp = 1;
@@ -71,6 +77,9 @@ struct Job {
   Calibration calibration = {};
 };
 
+/// Has the layers made of modules of PyTorch, which fuse nothing.
+void use_pytorch_modules(Job& job);
+
 /// Data parallel size: gpus / (tp pp cp).
 int data_parallel(const Configuration& configuration);
 /// Micro-batches of a step on one rank.
@@ -104,5 +113,6 @@ std::string name_of(Precision precision);
 /// The same back. Error that lists the names.
 Recompute recompute_named(const std::string& name);
 Precision precision_named(const std::string& name);
+Modules modules_named(const std::string& name);
 
 }  // namespace stweaver

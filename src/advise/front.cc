@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "base/base.h"
@@ -192,6 +193,33 @@ Front search_front(const Space& space, const Constants& constants, const FrontOp
     return std::pair(a.seconds, a.memory) < std::pair(b.seconds, b.memory);
   });
   return front;
+}
+
+std::optional<Choice> fastest(const Space& space, const Constants& constants, const FrontOptions& options,
+                              const std::function<bool(const Choice&)>& fits) {
+  const Grid grid(space);
+  Costs costs(constants, options.memory);
+  // Goes through the space again for each that does not fit, so that it need not be held in memory.
+  using Place = std::tuple<double, double, std::int64_t>;
+  Place last(0, 0, -1);
+  while (!options.stop.stop_requested()) {
+    std::optional<Choice> next;
+    Place least;
+    std::int64_t number = 0;
+    grid.for_each([&](const Job& job) {
+      const Choice choice = costs.of(job);
+      const Place place(choice.seconds, choice.memory, number++);
+      if (choice.memory <= options.memory && place > last && (!next || place < least)) {
+        least = place;
+        next = choice;
+      }
+      return !options.stop.stop_requested();
+    });
+    if (options.stop.stop_requested()) break;
+    if (!next || fits(*next)) return next;
+    last = least;
+  }
+  return std::nullopt;
 }
 
 std::vector<Choice> clear_choices(const Front& front, const std::vector<Objective>& objectives,

@@ -65,6 +65,11 @@ Front search_front(const Space& space, const Constants& constants, const FrontOp
 /// The same as a problem of `pareto`: points are those of `grid`, which must outlive it.
 pareto::Problem front_problem(const Grid& grid, const Constants& constants, const FrontOptions& options);
 
+/// Of all configurations of a space whose living bytes are within the memory, the fastest that `fits`, which
+/// is asked of one after another in order of time. Nothing where none does, or when it is stopped.
+std::optional<Choice> fastest(const Space& space, const Constants& constants, const FrontOptions& options,
+                              const std::function<bool(const Choice&)>& fits);
+
 /// At most `count` of a front that differ clearly: the best of each objective, the one with fewest GPUs, the
 /// cheapest, the knee (nearest to the best of everything), and then whatever lies farthest from those chosen,
 /// in logarithms. In order of time.

@@ -8,6 +8,7 @@
 
 #include "advise/memory.h"
 #include "base/base.h"
+#include "simulate/simulate.h"
 
 namespace stweaver {
 namespace {
@@ -283,9 +284,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   // Uniform groups are of so many layers, and all of them are recomputed.
   if (sheet.cell(row, "recompute_method") != "uniform")
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
-  how.compiled = sheet.whole(row, "compiled", 1) != 0;
-  how.fused_loss = how.compiled;
-  how.fused_gradients = how.compiled && !has("no-gradient-accumulation-fusion");
+  how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
   how.flash_library = sheet.cell(row, "attention_backend") == "flash";
   // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
@@ -301,8 +300,9 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   if (has("qk-layernorm=True")) measured.job.model.query_norm = true;
   // Megatron splits experts as it splits all else, unless it is told otherwise.
   if (measured.job.model.experts > 0) how.expert_tp = std::max(1, sheet.whole(row, "etp", how.tp));
-  how.dropout = how.compiled && !has("hidden-dropout=0.0");
-  how.rotary = how.compiled ? has("position-embedding-type=rope") : measured.job.model.gated_mlp;
+  how.dropout = !has("hidden-dropout=0.0");
+  how.rotary = has("position-embedding-type=rope");
+  if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
   how.flash_attention =
       sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
   const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);
@@ -358,7 +358,7 @@ double predicted_memory(const Measurement& row) {
       row.memory->stage >= 0 ? row.memory->stage : fullest_rank(row.job, chunk_memory(row.job)).stage;
   const Trace trace = rank_trace(row.job, stage);
   if (!row.memory->reserved) return static_cast<double>(peak_requested(trace));
-  return static_cast<double>(reserved_by_pytorch(trace, true));
+  return static_cast<double>(reserved_by_pytorch(trace, true, kAmpleCapacity));
 }
 
 Measurements read_measurements(const std::string& csv, const std::string& name) {

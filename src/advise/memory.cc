@@ -348,8 +348,10 @@ Trace rank_trace(const Job& job, int stage) {
   const int layers = std::max(1, stage_layers(job, stage));
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
+  // Modules of PyTorch have an optimizer that makes its moments in the first step.
+  const bool late = !how.compiled;
   if (states.optimizer > 0)
-    for (int i = 0; i < 3; ++i) ledger.allocate(states.optimizer / 3);
+    for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   ledger.scale(job.calibration.activations);
@@ -367,30 +369,38 @@ Trace rank_trace(const Job& job, int stage) {
   for (int step = 0; step < kSteps; ++step) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
-    const double bytes = optimizer_bytes(job, states);
-    if (bytes > 0) ledger.free(ledger.allocate(bytes));
+    const double bytes = optimizer_bytes(job, states) / 2;
+    if (bytes == 0) continue;
+    const std::size_t gradient = ledger.allocate(bytes);
+    for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
+    const std::size_t root = ledger.allocate(bytes);
+    ledger.free(gradient);
+    ledger.free(root);
   }
   mark("end");
   return trace;
 }
 
-Bytes reserved_by_pytorch(const Trace& trace, bool expandable) {
+Bytes reserved_by_pytorch(const Trace& trace, bool expandable, Bytes memory) {
   AllocatorSettings settings;
   settings.expandable_segments = expandable;
-  CachingAllocator allocator(settings);
-  const ReplayResult result = replay(trace, allocator, {});
-  if (result.ooms > 0) fail(trace.name, ": needs more memory than any device has");
-  return result.reserved_peak;
+  for (const Bytes capacity : {std::min(memory, kAmpleCapacity), kAmpleCapacity}) {
+    CachingAllocator allocator(settings, capacity);
+    const ReplayResult result = replay(trace, allocator, {});
+    if (result.ooms == 0) return result.reserved_peak;
+  }
+  fail(trace.name, ": needs more memory than any device has");
 }
 
-Reservation reserve(const Job& job, int stage) {
+Reservation reserve(const Job& job, int stage, Bytes memory) {
   const Trace trace = rank_trace(job, stage);
   SynthesizeOptions options;
-  options.timeout = 0.1;  // these traces are regular: what is found at all is found at once
+  // These traces are regular: what is found at all is found soon, on a busy machine, too.
+  options.timeout = 0.5;
   return {.requested = peak_requested(trace),
           .planned = synthesize(trace, profile_of(trace), options).plan.arena,
-          .native = reserved_by_pytorch(trace, false),
-          .expandable = reserved_by_pytorch(trace, true)};
+          .native = reserved_by_pytorch(trace, false, memory),
+          .expandable = reserved_by_pytorch(trace, true, memory)};
 }
 
 }  // namespace stweaver

@@ -49,10 +49,12 @@ RankMemory fullest_rank(const Job& job, const ChunkMemory& parts);
 /// only repeat are left out: they change no peak.
 Trace rank_trace(const Job& job, int stage);
 
-/// What PyTorch's allocator, simulated, reserves for a trace at most.
-Bytes reserved_by_pytorch(const Trace& trace, bool expandable);
+/// What PyTorch's allocator, simulated, reserves for a trace at most on a device of so many bytes; where it
+/// does not fit there, without a limit.
+Bytes reserved_by_pytorch(const Trace& trace, bool expandable, Bytes memory);
 
-/// What allocators make of a rank's requests.
+/// What allocators make of a rank's requests. PyTorch's empty their cache where memory is short: what they
+/// reserve is then what there is. Where that does not help, it is what they would reserve without a limit.
 struct Reservation {
   Bytes requested = 0;   ///< at their peak
   Bytes planned = 0;     ///< STWeaver, with a plan
@@ -60,7 +62,8 @@ struct Reservation {
   Bytes expandable = 0;  ///< PyTorch's expandable segments, simulated
 };
 
-/// Plans rank_trace() and serves it with PyTorch's allocators. Takes a second for the largest.
-Reservation reserve(const Job& job, int stage);
+/// Plans rank_trace() and serves it with PyTorch's allocators on a device of so many bytes. Takes a second
+/// for the largest.
+Reservation reserve(const Job& job, int stage, Bytes memory);
 
 }  // namespace stweaver

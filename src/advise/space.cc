@@ -169,6 +169,7 @@ Job given_job(const Space& space) {
   job.configuration.sequence = space.sequence;
   job.configuration.global_batch = space.global_batch;
   job.configuration.precision = space.precision;
+  if (space.modules == Modules::kPyTorch) use_pytorch_modules(job);
   return job;
 }
 

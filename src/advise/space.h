@@ -22,6 +22,7 @@ struct Space {
   int sequence = 0;
   int global_batch = 0;
   Precision precision = Precision::kBf16;
+  Modules modules = Modules::kMegatron;
   Calibration calibration = {};
   /// Parameter to value: gpus, tp, cp, pp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
   std::map<std::string, std::string> fixed;

@@ -37,6 +37,7 @@ struct Options {
   int sequence = 0;
   int global_batch = 0;
   std::string precision = "bf16";
+  std::string modules = "megatron";
   std::optional<double> max_memory;
   std::vector<std::string> fixed;
   std::vector<std::string> objectives;
@@ -122,6 +123,7 @@ Space space_of(const Options& options) {
   space.global_batch =
       options.global_batch > 0 ? options.global_batch : std::max(1, (1 << 22) / space.sequence);
   space.precision = precision_named(options.precision);
+  space.modules = modules_named(options.modules);
   for (const std::string& fix : options.fixed) {
     const auto [name, value] = setting_of("--fix", fix);
     space.fixed.insert_or_assign(name, value);
@@ -168,8 +170,9 @@ std::vector<RecordedRank> recorded_ranks(const Options& options, const Space& sp
   return ranks;
 }
 
-/// Those that are named; all where none is.
-std::vector<Framework> frameworks_of(const Options& options) {
+/// Those that are named; all where none is. A training loop of one's own has nobody's settings.
+std::vector<Framework> frameworks_of(const Options& options, const Space& space) {
+  if (options.software.empty() && space.modules == Modules::kPyTorch) return {};
   if (options.software.empty()) return {known_frameworks().begin(), known_frameworks().end()};
   std::vector<Framework> frameworks;
   frameworks.reserve(options.software.size());
@@ -177,8 +180,18 @@ std::vector<Framework> frameworks_of(const Options& options) {
   return frameworks;
 }
 
-/// The clear choices of a front that fit once they are planned: what lives may fit where its plan does not.
-/// Where none does, the choice is among those that need less.
+/// The choice with what it reserves, if that is within the memory: what lives may fit where its plan does
+/// not.
+std::optional<PlannedChoice> fitting(const Recommendation& advice, const Choice& choice,
+                                     AllocatorChoice allocator) {
+  const Reservation reservation =
+      reserve(job_of(advice, choice.configuration), choice.stage, static_cast<Bytes>(advice.memory));
+  if (static_cast<double>(reserved_by(allocator, reservation)) > advice.memory) return std::nullopt;
+  return PlannedChoice{choice, reservation};
+}
+
+/// The clear choices of a front that fit once they are planned. Where none does, the choice is among those
+/// that need less.
 std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::size_t count,
                                            AllocatorChoice allocator) {
   std::vector<PlannedChoice> choices;
@@ -186,9 +199,8 @@ std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::si
   for (std::size_t before = 0; choices.empty() && front.choices.size() != before;) {
     double too_much = std::numeric_limits<double>::infinity();
     for (const Choice& choice : clear_choices(front, advice.objectives, count)) {
-      const Reservation reservation = reserve(job_of(advice, choice.configuration), choice.stage);
-      if (static_cast<double>(reserved_by(allocator, reservation)) <= advice.memory) {
-        choices.push_back({choice, reservation});
+      if (std::optional<PlannedChoice> planned = fitting(advice, choice, allocator)) {
+        choices.push_back(*std::move(planned));
       } else {
         too_much = std::min(too_much, choice.memory);
       }
@@ -199,10 +211,24 @@ std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::si
   return choices;
 }
 
+/// Puts in front what is faster than all choices and fits: a front is of what lives, and of two
+/// configurations the one with more of that may reserve less.
+void add_fastest(Recommendation& advice, const Space& space, const Constants& constants,
+                 const FrontOptions& how, AllocatorChoice allocator) {
+  std::optional<PlannedChoice> planned;
+  const std::optional<Choice> first = fastest(space, constants, how, [&](const Choice& choice) {
+    planned = fitting(advice, choice, allocator);
+    return planned.has_value();
+  });
+  if (!first || !planned) return;
+  if (advice.choices.empty() || first->seconds < advice.choices.front().choice.seconds)
+    advice.choices.insert(advice.choices.begin(), *std::move(planned));
+}
+
 int recommend(const Options& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
-  std::vector<Framework> frameworks = frameworks_of(options);
+  std::vector<Framework> frameworks = frameworks_of(options, space);
   const std::vector<RecordedRank> recorded = recorded_ranks(options, space);
   space.calibration = calibrate(recorded);
   Progress progress("looking for configurations of " + options.model, options.json);
@@ -211,10 +237,12 @@ int recommend(const Options& options) {
   FrontOptions how = front_options(options, space.gpu);
   how.stop = interrupt.token();
   how.progress = [&progress](std::int64_t seen) { progress.note(text(", ", seen, " of them seen")); };
+  const Constants constants =
+      chosen_constants(options, space.modules == Modules::kPyTorch ? "torchtitan" : "megatron");
   Recommendation advice{.model = space.model,
                         .gpu = space.gpu,
                         .choices = {},
-                        .front = search_front(space, chosen_constants(options, "megatron"), how),
+                        .front = search_front(space, constants, how),
                         .objectives = how.objectives,
                         .memory = how.memory,
                         .price = options.price,
@@ -222,6 +250,7 @@ int recommend(const Options& options) {
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
   advice.choices = planned_choices(advice, options.choices, allocator);
+  if (options.exhaustive) add_fastest(advice, space, constants, how, allocator);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string text = advise_text(advice);
   nlohmann::ordered_json document = advise_json(advice);
@@ -267,6 +296,9 @@ void add_advise(CLI::App& app, int& status) {
   command->add_option("--global-batch", options->global_batch, "sequences of a step (default: 4 Mi tokens)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
+  command->add_option(
+      "--modules", options->modules,
+      "what layers are made of: megatron (default; TransformerEngine), pytorch (not compiled)");
   command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
       ->check(CLI::Range(0.1, 1e5));
   command->add_option("--allocator", options->allocator,

@@ -98,6 +98,39 @@ TEST(Front, OfCostAndHeadroomHasTheBestOfBoth) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("time memory gpus")));
 }
 
+TEST(Fastest, IsTheFirstThatFitsInOrderOfTime) {
+  Space space = small_space();
+  space.fixed = {{"gpus", "8"}, {"tp", "2"}, {"pp", "1"}, {"zero", "3"}, {"offload", "0"}};
+  const FrontOptions options = options_of(space);
+  const Constants& constants = known_constants("megatron");
+  std::vector<Choice> asked;
+  const auto refuse = [&asked](const Choice& choice) {
+    asked.push_back(choice);
+    return false;
+  };
+  EXPECT_FALSE(fastest(space, constants, options, refuse).has_value());
+  // All there are, once each.
+  EXPECT_GT(asked.size(), front_of(space, options).choices.size());
+  for (std::size_t i = 1; i < asked.size(); ++i) EXPECT_LE(asked[i - 1].seconds, asked[i].seconds);
+  EXPECT_EQ(asked.front().seconds, front_of(space, options).choices.front().seconds);
+  const Choice& wanted = asked[asked.size() / 2];
+  const auto found = fastest(space, constants, options,
+                             [&wanted](const Choice& choice) { return choice.memory == wanted.memory; });
+  ASSERT_TRUE(found.has_value());
+  EXPECT_LE(found->seconds, wanted.seconds);
+  EXPECT_EQ(found->memory, wanted.memory);
+}
+
+TEST(Fastest, IsNothingWhenItIsStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  FrontOptions options = options_of(small_space());
+  options.stop = stop.get_token();
+  EXPECT_FALSE(fastest(small_space(), known_constants("megatron"), options, [](const Choice&) {
+                 return true;
+               }).has_value());
+}
+
 TEST(Choices, AreFewClearlyDifferentAndHaveTheCorners) {
   const FrontOptions options = options_of(small_space());
   const Front front = front_of(small_space(), options);

@@ -58,6 +58,21 @@ TEST(RankMemory, OfPlainModulesIsMoreThanOfFusedOnes) {
   EXPECT_GT(chunk_memory(job).plain.kept, 1.2 * fused);
 }
 
+TEST(Reserved, IsWhatThereIsWhereItHelpsToEmptyTheCache) {
+  Job job = pipeline_job();
+  use_pytorch_modules(job);
+  const Trace trace = rank_trace(job, 0);
+  const Bytes asked = peak_requested(trace);
+  for (const bool expandable : {false, true}) {
+    const Bytes free = reserved_by_pytorch(trace, expandable, job.gpu.memory);
+    ASSERT_GT(free, asked);
+    const Bytes tight = reserved_by_pytorch(trace, expandable, free - kMiB);
+    EXPECT_LE(asked, tight);
+    EXPECT_LT(tight, free);
+    EXPECT_EQ(reserved_by_pytorch(trace, expandable, asked - kMiB), free);  // nothing helps
+  }
+}
+
 TEST(RankMemory, FallsWithEveryLayerThatIsRecomputed) {
   Job job = pipeline_job();
   job.configuration.recompute = Recompute::kFull;
@@ -213,7 +228,7 @@ TEST(RankMemory, AMaskOfAttentionIsWhereBatchesAre) {
 TEST(RankMemory, APlanReservesHardlyMoreThanIsAskedForAndNoMoreThanPyTorch) {
   Job job = pipeline_job();
   job.configuration.recompute = Recompute::kFull;
-  const Reservation reservation = reserve(job, 0);
+  const Reservation reservation = reserve(job, 0, job.gpu.memory);
   EXPECT_GE(reservation.planned, reservation.requested);
   EXPECT_LE(static_cast<double>(reservation.planned), 1.001 * static_cast<double>(reservation.requested));
   EXPECT_LE(reservation.planned, reservation.native);

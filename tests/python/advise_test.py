@@ -117,6 +117,50 @@ def test_the_peak_that_has_to_fit_is_that_of_the_allocator_in_use(answer: Answer
     assert default == [choice for choice in planned if choice["reserved_native"] <= limit]
 
 
+ALONE = ["gpus=8", "tp=1", "pp=1", "cp=1", "zero=1", "offload=0"]  # one of eight that share an optimizer
+
+
+def test_modules_of_pytorch_need_what_a_table_of_peaks_says_of_them(answer: Answer, tmp_path: Path) -> None:
+    peaks, model = tmp_path / "peaks.csv", tmp_path / "config.json"
+    peaks.write_text(
+        f"sharding,{PEAKS}" + "distributed_optimizer,H200,8,12,1024,16,1024,50304,1,1,4,64,0,0,1\n"
+    )
+    shape = {"num_hidden_layers": 12, "hidden_size": 1024, "num_attention_heads": 16, "vocab_size": 50304}
+    model.write_text(json.dumps({"model_type": "gpt2"} | shape))
+    predicted = answer("advise", "--predict", peaks)["predictions"][0]["predicted_bytes"]
+    given = ["advise", model, "--gpus", "8", "--gpu", "h200", "--sequence", "1024", "--global-batch", "64"]
+    for setting in (*ALONE, "mbs=4", "recompute=none"):
+        given += ["--fix", setting]
+    fused = answer(*given)["choices"][0]
+    plain = answer(*given, "--modules", "pytorch")["choices"][0]
+    assert plain["requested"] == predicted > fused["requested"]
+    assert "megatron" not in plain
+
+
+def test_modules_that_are_not_known_are_refused_with_those_that_are(stweaver: Run) -> None:
+    refused = stweaver("advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--modules", "jax")
+    assert refused.returncode == 2
+    assert "no kind of modules is called jax; there are megatron pytorch" in refused.stderr
+
+
+def test_all_that_there_is_has_the_fastest_that_fits(answer: Answer, tmp_path: Path) -> None:
+    model = tmp_path / "config.json"
+    shape = {"num_hidden_layers": 24, "hidden_size": 2048, "num_attention_heads": 16, "vocab_size": 32000}
+    model.write_text(json.dumps(shape))
+    given = ["advise", model, "--gpus", "8", "--gpu", "h200", "--modules", "pytorch", "--sequence", "8192"]
+    given += ["--global-batch", "16", "--allocator", "default", "--choices", "1"]
+    for setting in ALONE:
+        given += ["--fix", setting]
+    speeds = []
+    for limit in (24, 28, 32):
+        choice = answer(*given, "--max-memory", str(limit), "--exhaustive")["choices"][0]
+        assert choice["reserved_native"] <= limit * 2**30
+        usual = answer(*given, "--max-memory", str(limit))["choices"]
+        assert all(choice["step_seconds"] <= other["step_seconds"] for other in usual)
+        speeds.append(choice["tokens_per_second"])
+    assert speeds == sorted(set(speeds))  # the next faster one is never missed where memory grows this much
+
+
 def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run) -> None:
     given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "zero=3", "--choices", "2"]
     text = stweaver(*given, "--software", "torchtitan").stdout

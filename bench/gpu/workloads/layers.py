@@ -26,6 +26,8 @@ class Shape:
 
 GPT2_XL = Shape(hidden=1600, feed_forward=6400, heads=25, layers=48, vocabulary=50304, gated=False)
 LLAMA_7B = Shape(hidden=4096, feed_forward=11008, heads=32, layers=32, vocabulary=32000)
+LLAMA_1B = Shape(hidden=2048, feed_forward=5504, heads=16, layers=24, vocabulary=32000)  # Sheared-LLaMA
+LLAMA_3B = Shape(hidden=2560, feed_forward=6912, heads=20, layers=32, vocabulary=32000)  # the same
 QWEN_MOE = Shape(
     hidden=2048,
     feed_forward=1408,
@@ -191,9 +193,9 @@ class Stage(nn.Module):
         *,
         first: bool,
         last: bool,
-        recompute: bool,
+        recompute: int,
     ) -> None:
-        """For sequences of at most `length` tokens; `recompute` keeps only each layer's input."""
+        """For sequences of at most `length` tokens; the first `recompute` layers keep only their input."""
         super().__init__()
         table = rotary_table(length, shape.hidden // shape.heads, place) if shape.gated else None
         self.recompute = recompute
@@ -210,8 +212,8 @@ class Stage(nn.Module):
         """Tokens or activations -> activations or the loss."""
         if self.embedding is not None:
             x = self.embedding(x)
-        for block in self.blocks:
-            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
+        for index, block in enumerate(self.blocks):
+            x = checkpoint(block, x, use_reentrant=False) if index < self.recompute else block(x)
         if self.head is None or self.norm is None or target is None:
             return x
         logits = self.head(self.norm(x)).float()

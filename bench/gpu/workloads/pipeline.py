@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from workloads.layers import Place, Shape, Stage
 
+PEERS = 8  # data-parallel ranks that share the optimizer's states, of which one is here
+EVERY_LAYER = 1 << 20
+
 
 @dataclass(frozen=True)
 class Job:
@@ -24,7 +27,7 @@ class Job:
     micro_batch: int = 1
     sequence: int = 4096
     lengths: str = "even"  # of the steps' sequences, by SHARES
-    recompute: bool = False
+    recompute: int = 0  # the first so many layers of each chunk
 
 
 def schedule(job: Job) -> Iterator[tuple[bool, int, int]]:
@@ -118,7 +121,7 @@ class Rank:
         self.job, self.place = job, place
         self.chunks = [self._stage(chunk) for chunk in range(job.chunks)]
         parameters = [parameter for chunk in self.chunks for parameter in chunk.parameters()]
-        self.optimizer = ShardedAdam(FlatParameters(parameters), peers=8)
+        self.optimizer = ShardedAdam(FlatParameters(parameters), PEERS)
         self.under_way: dict[tuple[int, int], Tensor] = {}
         self.losses: list[Tensor] = []
 

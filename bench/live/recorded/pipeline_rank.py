@@ -8,13 +8,12 @@ from pipeline_layers import DEVICE, DTYPE, Chunk, Experts
 from recording import cuda, mark
 from steps import STEPS, StepLog
 from workloads.layers import GPT2_XL, LLAMA_7B, QWEN_MOE
-from workloads.pipeline import Job, lengths, schedule
+from workloads.pipeline import EVERY_LAYER, PEERS, Job, lengths, schedule
 
 import torch
 from torch import Tensor, nn
 
 MODELS = {"gpt2": GPT2_XL, "llama": LLAMA_7B, "moe": QWEN_MOE}
-PEERS = 8  # data-parallel ranks, each of which has its share of the optimizer
 ENGINE: Any = torch.autograd.Variable._execution_engine
 
 
@@ -80,7 +79,7 @@ class Rank:
             job.layers // job.chunks,
             first=job.rank == 0 and number == 0,
             last=job.rank == job.stages - 1 and number == job.chunks - 1,
-            recompute=job.recompute,
+            recompute=job.recompute > 0,
         )
 
     def tokens(self, length: int) -> Tensor:
@@ -142,7 +141,7 @@ def arguments() -> Job:
     parser.add_argument("--micro-batch", type=int, default=1)
     parser.add_argument("--sequence", type=int, default=4096)
     parser.add_argument("--varying", action="store_true", help="each step has a length of its own")
-    parser.add_argument("--recompute", action="store_true")
+    parser.add_argument("--recompute", action="store_const", const=EVERY_LAYER, default=0)
     chosen = parser.parse_args()
     shape = MODELS[chosen.model]
     return Job(
