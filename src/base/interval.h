@@ -1,7 +1,10 @@
 // Half-open intervals [lower, upper).
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace stweaver {
 
@@ -18,6 +21,20 @@ struct Interval {
 
 constexpr bool overlaps(const Interval& a, const Interval& b) {
   return a.lower < b.upper && b.lower < a.upper;
+}
+
+/// Sorts them, and joins those that overlap or touch.
+inline void join(std::vector<Interval>& intervals) {
+  std::ranges::sort(intervals, {}, &Interval::lower);
+  std::size_t kept = 0;
+  for (const Interval& interval : intervals) {
+    if (kept > 0 && interval.lower <= intervals[kept - 1].upper) {
+      intervals[kept - 1].upper = std::max(intervals[kept - 1].upper, interval.upper);
+    } else {
+      intervals[kept++] = interval;
+    }
+  }
+  intervals.resize(kept);
 }
 
 }  // namespace stweaver

@@ -136,19 +136,19 @@ std::optional<Placement> place_in_order(const Instance& instance, const std::vec
                                         const Budget& budget) {
   Placement placement(instance.items.size(), 0);
   PlacedItems placed(instance.items);
-  std::vector<std::pair<Bytes, Bytes>> taken;  // [offset, end)
+  std::vector<Interval> taken;
   std::size_t count = 0;
   for (const ItemId id : order) {
     if (++count % 64 == 0 && budget.over()) return std::nullopt;
     const Item& item = instance.items[id];
     taken.clear();
     placed.for_each_alive(item.life, [&](ItemId other) {
-      taken.emplace_back(placement[other], placement[other] + instance.items[other].size);
+      taken.push_back({placement[other], placement[other] + instance.items[other].size});
     });
-    std::sort(taken.begin(), taken.end());
+    std::ranges::sort(taken, {}, &Interval::lower);
     GapSearch search(item.size, fit);
-    for (const auto& [offset, end] : taken) {
-      if (search.show({offset, end})) break;
+    for (const Interval& block : taken) {
+      if (search.show(block)) break;
     }
     placement[id] = search.offset();
     if (budget.exceeded_by(placement[id] + item.size + item.above)) return std::nullopt;

@@ -22,7 +22,8 @@ Board::Board(const Puzzle& of, Bytes capacity) : puzzle(of), sections(sections_o
       }
     }
     ceilings.push_back(capacity - puzzle.items[id].above);
-    blocked_for.push_back(joined(std::move(met)));
+    join(met);
+    blocked_for.push_back(std::move(met));
   }
 }
 

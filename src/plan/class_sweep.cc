@@ -17,7 +17,7 @@ namespace {
 /// An item of an earlier class in its place.
 struct Fixed {
   Lifespan life;
-  Extent block;
+  Interval block;
 };
 
 Lifespan oriented(const Lifespan& life, bool mirrored) {
@@ -27,7 +27,7 @@ Lifespan oriented(const Lifespan& life, bool mirrored) {
 // Lambdas rather than functions: they are inlined where they are passed.
 constexpr auto kBornEarlier = [](const Fixed& a, const Fixed& b) { return a.life.lower < b.life.lower; };
 constexpr auto kDiesLater = [](const auto& a, const auto& b) { return a.death > b.death; };
-constexpr auto kLower = [](const auto& a, const auto& b) { return a.block.offset < b.block.offset; };
+constexpr auto kLower = [](const auto& a, const auto& b) { return a.block.lower < b.block.lower; };
 
 /// What one lane sees of all placed items, swept over time: its own items in their lifespans, those of other
 /// lanes widened by the lane gap. Blocks of other lanes may therefore overlap each other here.
@@ -68,7 +68,7 @@ class View {
     GapSearch search(size, fit);
     auto unborn = unborn_.begin();
     const auto show_unborn_below = [&](Bytes offset) {
-      for (; unborn != unborn_.end() && unborn->block.offset < offset; ++unborn) {
+      for (; unborn != unborn_.end() && unborn->block.lower < offset; ++unborn) {
         if (unborn->birth <= now_ || unborn->birth >= life.upper) continue;
         if (search.show(unborn->block)) return true;
       }
@@ -108,12 +108,12 @@ class View {
  private:
   struct Unborn {
     Time birth = 0;
-    Extent block;
+    Interval block;
   };
 
   struct Living {
     Time death = 0;
-    Extent block;
+    Interval block;
   };
 
   void enter(const Fixed& placed) {
@@ -259,7 +259,7 @@ class Sweeper {
 
   /// Shows a block to all lanes. The others see it widened by the gap and, if it belongs to what repeats, one
   /// round earlier and later too.
-  void add(const Item& item, const Lifespan& life, const Extent& block) {
+  void add(const Item& item, const Lifespan& life, const Interval& block) {
     const Time gap = instance_.lane_gap;
     const Lifespan cycle = oriented(instance_.cycle);
     const bool repeats = instance_.cycle.contains(item.life.lower);

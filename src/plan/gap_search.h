@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/base.h"
-#include "plan/live_blocks.h"
 
 namespace stweaver {
 
@@ -20,14 +19,14 @@ class GapSearch {
   GapSearch(Bytes size, Fit fit) : size_(size), fit_(fit) {}
 
   /// Shows one block; true when no later block can change the answer.
-  bool show(const Extent& block) {
-    const Bytes gap = block.offset - top_;
+  bool show(const Interval& block) {
+    const Bytes gap = block.lower - top_;
     if (gap >= size_ && gap < best_gap_) {
       best_ = top_;
       best_gap_ = gap;
       if (fit_ == Fit::kFirst || gap == size_) return true;
     }
-    raise(block.end);
+    raise(block.upper);
     return false;
   }
 

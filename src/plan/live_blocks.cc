@@ -24,58 +24,58 @@ void LiveBlocks::clear() {
   summaries_.clear();
 }
 
-void LiveBlocks::insert(const Extent& block) {
+void LiveBlocks::insert(const Interval& block) {
   if (chunks_.empty()) split(0);
-  std::size_t c = chunk_for(block.offset);
+  std::size_t c = chunk_for(block.lower);
   if (pool_[chunks_[c]].count == kChunk) {
     split(c);
-    if (firsts_[c + 1] <= block.offset) ++c;
+    if (firsts_[c + 1] <= block.lower) ++c;
   }
   Chunk& chunk = pool_[chunks_[c]];
-  Extent* const begin = chunk.blocks.data();
-  Extent* const end = begin + chunk.count;
-  Extent* const at = std::upper_bound(begin, end, block,
-                                      [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  Interval* const begin = chunk.blocks.data();
+  Interval* const end = begin + chunk.count;
+  Interval* const at = std::upper_bound(
+      begin, end, block, [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
   const Summary& summary = summaries_[c];
-  const bool in_largest_gap = at != end && at->offset - end_below(c, at) >= summary.gap;
+  const bool in_largest_gap = at != end && at->lower - end_below(c, at) >= summary.gap;
   const bool at_rim = at == begin || at == end;
   std::copy_backward(at, end, end + 1);
   *at = block;
   ++chunk.count;
-  firsts_[c] = begin->offset;
-  if (in_largest_gap || at_rim || block.end > summary.end) touch(c);
+  firsts_[c] = begin->lower;
+  if (in_largest_gap || at_rim || block.upper > summary.end) touch(c);
 }
 
-void LiveBlocks::erase(const Extent& block) {
+void LiveBlocks::erase(const Interval& block) {
   // Blocks of one offset may lie in several chunks; chunk_for() finds the last.
-  for (std::size_t c = chunk_for(block.offset);; --c) {
+  for (std::size_t c = chunk_for(block.lower);; --c) {
     Chunk& chunk = pool_[chunks_[c]];
-    Extent* const begin = chunk.blocks.data();
-    Extent* const end = begin + chunk.count;
-    Extent* at = std::lower_bound(begin, end, block,
-                                  [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-    while (at != end && at->offset == block.offset && at->end != block.end) ++at;
-    if (at == end || at->offset != block.offset) continue;
+    Interval* const begin = chunk.blocks.data();
+    Interval* const end = begin + chunk.count;
+    Interval* at = std::lower_bound(begin, end, block,
+                                    [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
+    while (at != end && at->lower == block.lower && at->upper != block.upper) ++at;
+    if (at == end || at->lower != block.lower) continue;
     std::copy(at + 1, end, at);
     --chunk.count;
     if (chunk.count == 0) {
       remove(c);
       return;
     }
-    firsts_[c] = begin->offset;
+    firsts_[c] = begin->lower;
     const bool was_last = at + 1 == end;  // what lies behind it has moved down
-    if (at == begin || was_last || block.end >= summaries_[c].end || block.end > at->offset) {
+    if (at == begin || was_last || block.upper >= summaries_[c].end || block.upper > at->lower) {
       touch(c);
     } else {
-      summaries_[c].gap = std::max(summaries_[c].gap, at->offset - end_below(c, at));
+      summaries_[c].gap = std::max(summaries_[c].gap, at->lower - end_below(c, at));
     }
     return;
   }
 }
 
 /// The end of the block below `at`, which is in chunk c or at its end.
-Bytes LiveBlocks::end_below(std::size_t c, const Extent* at) const {
-  if (at != pool_[chunks_[c]].blocks.data()) return (at - 1)->end;
+Bytes LiveBlocks::end_below(std::size_t c, const Interval* at) const {
+  if (at != pool_[chunks_[c]].blocks.data()) return (at - 1)->upper;
   return c == 0 ? 0 : summaries_[c - 1].end;
 }
 
@@ -104,7 +104,7 @@ void LiveBlocks::split(std::size_t c) {
   added.count = chunk.count / 2;
   chunk.count -= added.count;
   std::copy_n(chunk.blocks.data() + chunk.count, added.count, added.blocks.data());
-  firsts_[index] = added.blocks.front().offset;
+  firsts_[index] = added.blocks.front().lower;
   touch(c);
   touch(index);
 }

@@ -12,20 +12,14 @@
 
 namespace stweaver {
 
-/// A stretch of addresses that is taken: [offset, end).
-struct Extent {
-  Bytes offset = 0;
-  Bytes end = 0;
-};
-
 /// Blocks in address order, in chunks that know their largest gap, so that a search skips what is too narrow:
 /// about O(sqrt n) for every operation. Blocks may overlap.
 class LiveBlocks {
  public:
   void clear();
-  void insert(const Extent& block);
+  void insert(const Interval& block);
   /// Wants a block that is there.
-  void erase(const Extent& block);
+  void erase(const Interval& block);
 
   /// Calls `visit(lower, upper)` for every gap of at least `size` bytes, from the bottom up, until it returns
   /// true. Returns the end of all blocks, above which everything is free; of no use after a stop.
@@ -41,12 +35,12 @@ class LiveBlocks {
       Summary summary;
       Bytes below = c == 0 ? 0 : summaries_[c - 1].end;
       for (std::size_t i = 0; i < chunk.count; ++i) {
-        const Extent& block = chunk.blocks[i];
-        if (block.offset - top >= size && visit(top, block.offset)) return top;
-        top = std::max(top, block.end);
-        summary.gap = std::max(summary.gap, block.offset - below);
-        summary.end = std::max(summary.end, block.end);
-        below = std::max(below, block.end);
+        const Interval& block = chunk.blocks[i];
+        if (block.lower - top >= size && visit(top, block.lower)) return top;
+        top = std::max(top, block.upper);
+        summary.gap = std::max(summary.gap, block.lower - below);
+        summary.end = std::max(summary.end, block.upper);
+        below = std::max(below, block.upper);
       }
       summaries_[c] = summary;
     }
@@ -57,7 +51,7 @@ class LiveBlocks {
   static constexpr std::size_t kChunk = 64;
 
   struct Chunk {
-    std::array<Extent, kChunk> blocks;
+    std::array<Interval, kChunk> blocks;
     std::size_t count = 0;
   };
 
@@ -70,7 +64,7 @@ class LiveBlocks {
   static constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
   [[nodiscard]] std::size_t chunk_for(Bytes offset) const;
-  [[nodiscard]] Bytes end_below(std::size_t c, const Extent* at) const;
+  [[nodiscard]] Bytes end_below(std::size_t c, const Interval* at) const;
   void split(std::size_t c);
   void remove(std::size_t c);
   void touch(std::size_t c);

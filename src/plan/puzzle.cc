@@ -95,7 +95,8 @@ class Cutter {
     blocked.reserve(obstacles_.size());
     for (const std::size_t subject : obstacles_)
       blocked.push_back(puzzle_.obstacles[subject - 2 * puzzle_.items.size()].bytes);
-    sections_.sections.push_back({above_, joined(std::move(blocked))});
+    join(blocked);
+    sections_.sections.push_back({above_, std::move(blocked)});
   }
 
   const Puzzle& puzzle_;
@@ -110,20 +111,6 @@ class Cutter {
 
 Sections sections_of(const Puzzle& puzzle) {
   return Cutter(puzzle).cut();
-}
-
-std::vector<Interval> joined(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
-  std::vector<Interval> result;
-  for (const Interval& interval : intervals) {
-    if (!result.empty() && interval.lower <= result.back().upper) {
-      result.back().upper = std::max(result.back().upper, interval.upper);
-    } else {
-      result.push_back(interval);
-    }
-  }
-  return result;
 }
 
 }  // namespace stweaver

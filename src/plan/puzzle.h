@@ -40,7 +40,4 @@ struct Sections {
 /// O(n log n) plus what obstacles block in all sections together.
 Sections sections_of(const Puzzle& puzzle);
 
-/// Joins intervals that overlap or touch; ascending.
-std::vector<Interval> joined(std::vector<Interval> intervals);
-
 }  // namespace stweaver

@@ -23,7 +23,6 @@ constexpr double kSlack = 1024;
 constexpr double kUnexplained = 0.1;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
-constexpr double kMostBytes = 0x1p60;
 /// To so many times the largest that was seen, a size is extended to that of the longest batch.
 constexpr double kMostGrowth = 2;
 
@@ -248,7 +247,8 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
     all += largest;
     if (!form) unexplained += largest;
     const double size = std::max(form ? form->at(scale) : largest * scale, largest);
-    if (size > kMostBytes) fail("a request of a batch ", scale, " times the largest seen is out of range");
+    if (size > static_cast<double>(kMostMemory))
+      fail("a request of a batch ", scale, " times the largest seen is out of range");
     extended.push_back(static_cast<Bytes>(std::ceil(size)));
   }
   if (unexplained > kUnexplained * all) {

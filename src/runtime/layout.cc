@@ -11,21 +11,6 @@
 namespace stweaver {
 namespace {
 
-/// Sorts ranges and joins those that touch.
-void merge(std::vector<Interval>& ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
-  std::size_t kept = 0;
-  for (const Interval& range : ranges) {
-    if (kept > 0 && range.lower <= ranges[kept - 1].upper) {
-      ranges[kept - 1].upper = std::max(ranges[kept - 1].upper, range.upper);
-    } else {
-      ranges[kept++] = range;
-    }
-  }
-  ranges.resize(kept);
-}
-
 std::vector<Bytes> offsets_of(const Plan& plan) {
   std::vector<Bytes> offsets;
   offsets.reserve(plan.slots.size());
@@ -47,7 +32,7 @@ std::vector<Bytes> sizes_of(const Plan& plan, double share) {
   return sizes;
 }
 
-/// Whether a range overlaps one of these, which are merged.
+/// Whether a range overlaps one of these, which are joined.
 bool overlaps_any(const std::vector<Interval>& ranges, const Interval& range) {
   const auto after = std::ranges::lower_bound(ranges, range.upper, {}, &Interval::lower);
   return after != ranges.begin() && std::prev(after)->upper > range.lower;
@@ -86,13 +71,13 @@ void Layout::build_tree() {
   for (std::size_t leaf = 0; leaf * kLeaf < places_.size(); ++leaf) {
     std::vector<Interval>& ranges = nodes_[leaves_ + leaf];
     add_slots(leaf * kLeaf, std::min((leaf + 1) * kLeaf, places_.size()), ranges);
-    merge(ranges);
+    join(ranges);
   }
   for (std::size_t node = leaves_ - 1; node > 0; --node) {
     std::vector<Interval>& ranges = nodes_[node];
     ranges = nodes_[2 * node];
     ranges.insert(ranges.end(), nodes_[2 * node + 1].begin(), nodes_[2 * node + 1].end());
-    merge(ranges);
+    join(ranges);
   }
 }
 
@@ -105,7 +90,7 @@ void Layout::find_hand_overs(const Plan& plan) {
   if (used.size() < 2) return;
   // More have no numbers in the run time, and to look at each of them for each slot would take for ever.
   if (used.size() > StreamOrder::kMostStreams) return hands_over_.assign(places_.size(), true);
-  for (auto& [stream, ranges] : used) merge(ranges);
+  for (auto& [stream, ranges] : used) join(ranges);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     hands_over_[i] = !places_[i].empty() && std::ranges::any_of(used, [&](const auto& other) {
       return other.first != plan.slots[i].stream && overlaps_any(other.second, places_[i]);
@@ -122,7 +107,7 @@ void Layout::used_between(std::size_t slot, Time death, std::vector<Interval>& r
   const auto last = static_cast<std::size_t>(std::max<Time>(until, static_cast<Time>(slot) + 1));
   add_nodes(slot + 1, std::min(last, end), ranges);
   if (last > end) add_nodes(prologue_, prologue_ + std::min(last - end, step), ranges);
-  merge(ranges);
+  join(ranges);
 }
 
 void Layout::add_slots(std::size_t begin, std::size_t end, std::vector<Interval>& ranges) const {

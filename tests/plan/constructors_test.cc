@@ -147,14 +147,13 @@ TEST(GapSearch, UsesTheRoomBelowTheFirstBlock) {
 }
 
 /// What LiveBlocks shall say, the simple way.
-std::vector<std::pair<Bytes, Bytes>> gaps_among(std::vector<Extent> blocks, Bytes size, Bytes& top) {
-  std::sort(blocks.begin(), blocks.end(),
-            [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+std::vector<std::pair<Bytes, Bytes>> gaps_among(std::vector<Interval> blocks, Bytes size, Bytes& top) {
+  std::ranges::sort(blocks, {}, &Interval::lower);
   std::vector<std::pair<Bytes, Bytes>> gaps;
   top = 0;
-  for (const Extent& block : blocks) {
-    if (block.offset - top >= size) gaps.emplace_back(top, block.offset);
-    top = std::max(top, block.end);
+  for (const Interval& block : blocks) {
+    if (block.lower - top >= size) gaps.emplace_back(top, block.lower);
+    top = std::max(top, block.upper);
   }
   return gaps;
 }
@@ -164,7 +163,7 @@ TEST(LiveBlocks, ShowEveryGapThatIsWideEnough) {
     Random random(seed);
     const Bytes spread = seed % 2 == 0 ? 4000 : 100'000;  // many blocks overlap, or few
     LiveBlocks live;
-    std::vector<Extent> blocks;
+    std::vector<Interval> blocks;
     for (int change = 0; change < 3000; ++change) {
       if (!blocks.empty() && pick(random, 0, 9) < (change < 1500 ? 3 : 6)) {
         const auto victim = static_cast<std::size_t>(pick(random, 0, static_cast<Bytes>(blocks.size()) - 1));
