@@ -3,6 +3,7 @@
 //
 //   nvcc -O2 -std=c++20 -o driver_calls bench/gpu/driver_calls.cc -lcuda && ./driver_calls
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -80,10 +81,58 @@ Costs measure(std::size_t size, CUdeviceptr at) {
   return costs;
 }
 
+// To put memory behind addresses and to take it away again; microseconds of each call.
+using Move = std::array<double, 5>;
+
+Move move_once(CUdeviceptr at, std::size_t bytes) {
+  const CUmemAllocationProp property = properties();
+  CUmemGenericAllocationHandle page = 0;
+  return {microseconds([&] { CHECK(cuMemCreate(&page, bytes, &property, 0)); }),
+          microseconds([&] { CHECK(cuMemMap(at, bytes, 0, page, 0)); }),
+          microseconds([&] { CHECK(cuMemSetAccess(at, bytes, &kAccess, 1)); }),
+          microseconds([&] { CHECK(cuMemUnmap(at, bytes)); }),
+          microseconds([&] { CHECK(cuMemRelease(page)); })};
+}
+
+Move median_of_moves(CUdeviceptr at, std::size_t bytes) {
+  constexpr int kTimes = 9;
+  std::array<std::vector<double>, 5> times;
+  for (int i = 0; i < kTimes; ++i) {
+    const Move move = move_once(at, bytes);
+    for (std::size_t call = 0; call < move.size(); ++call) times[call].push_back(move[call]);
+  }
+  Move medians = {};
+  for (std::size_t call = 0; call < medians.size(); ++call) {
+    std::nth_element(times[call].begin(), times[call].begin() + kTimes / 2, times[call].end());
+    medians[call] = times[call][kTimes / 2];
+  }
+  return medians;
+}
+
+void print_head(const char* what) {
+  std::printf("\n%s\n%6s %9s %9s %9s %9s %9s\n", what, "MiB", "create", "map", "access", "unmap", "release");
+}
+
+void print(std::size_t size, const Move& move) {
+  std::printf("%6zu", size);
+  for (const double call : move) std::printf(" %9.1f", call);
+  std::printf("\n");
+}
+
+// The same where hardly any memory is left.
+void with_little_left(CUdeviceptr at) {
+  std::size_t left = 0;
+  std::size_t all = 0;
+  CHECK(cuMemGetInfo(&left, &all));
+  CUdeviceptr taken = 0;
+  CHECK(cuMemAlloc(&taken, left - 1024 * kMiB));
+  print_head("with 1 GiB of the device left");
+  for (std::size_t size = 2; size <= 256; size *= 2) print(size, median_of_moves(at, size * kMiB));
+  CHECK(cuMemFree(taken));
+}
+
 // The same calls while the device works, each several times: the median, and whether it waited for the work.
 void beside_work(CUdeviceptr at) {
-  constexpr int kTimes = 9;
-  const CUmemAllocationProp property = properties();
   CUstream stream = nullptr;
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CUdeviceptr work = 0;
@@ -91,30 +140,14 @@ void beside_work(CUdeviceptr at) {
   CUevent event = nullptr;
   CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   bool waited = false;
-  const auto median = [](std::vector<double>& times) {
-    std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
-    return times[kTimes / 2];
-  };
-  std::printf("\nbeside work of the device\n%6s %9s %9s %9s %9s %9s\n", "MiB", "create", "map", "access",
-              "unmap", "release");
+  print_head("beside work of the device");
   for (std::size_t size = 2; size <= 256; size *= 2) {
-    std::vector<double> times[5];
     for (int i = 0; i < 100; ++i) CHECK(cuMemsetD8Async(work, 7, kMost / 2, stream));
     CHECK(cuEventRecord(event, stream));
-    for (int i = 0; i < kTimes; ++i) {
-      CUmemGenericAllocationHandle page = 0;
-      const std::size_t bytes = size * kMiB;
-      times[0].push_back(microseconds([&] { CHECK(cuMemCreate(&page, bytes, &property, 0)); }));
-      times[1].push_back(microseconds([&] { CHECK(cuMemMap(at, bytes, 0, page, 0)); }));
-      times[2].push_back(microseconds([&] { CHECK(cuMemSetAccess(at, bytes, &kAccess, 1)); }));
-      times[3].push_back(microseconds([&] { CHECK(cuMemUnmap(at, bytes)); }));
-      times[4].push_back(microseconds([&] { CHECK(cuMemRelease(page)); }));
-    }
+    const Move move = median_of_moves(at, size * kMiB);
     waited = waited || cuEventQuery(event) == CUDA_SUCCESS;
     CHECK(cuStreamSynchronize(stream));
-    std::printf("%6zu", size);
-    for (std::vector<double>& call : times) std::printf(" %9.1f", median(call));
-    std::printf("\n");
+    print(size, move);
   }
   std::printf("%s\n", waited ? "a call waited for the work" : "no call waited for the work");
   const auto often = [](const std::function<void()>& call) {
@@ -228,6 +261,7 @@ int main() {
                 c.access, c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
   }
   beside_work(at);
+  with_little_left(at);
   what_work_loses(at);
   parts(at);
   return 0;
