@@ -94,6 +94,8 @@ std::int64_t Accounts::spent(const MappingStatistics& mapping) const {
 
 void Accounts::end_step(const MappingStatistics& mapping) {
   statistics_.last_step = statistics(mapping).step;
+  peak_was_raised_ = statistics_.peaks.reserved > peak_before_;
+  peak_before_ = statistics_.peaks.reserved;
   statistics_.step = {};
   statistics_.step.peaks = {.requested = statistics_.requested, .reserved = statistics_.reserved()};
   spent_before_ = spent(mapping);

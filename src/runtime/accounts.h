@@ -50,6 +50,8 @@ class Accounts {
   [[nodiscard]] Meters meters() const { return tally_.meters(); }
   void reset_peaks() { tally_.reset_peaks(statistics_.reserved()); }
   void reset_accumulated() { tally_.reset_accumulated(); }
+  /// Whether more was reserved in the last step than ever before.
+  [[nodiscard]] bool peak_was_raised() const { return peak_was_raised_; }
   [[nodiscard]] const Served& last_step() const { return statistics_.last_step.served; }
   [[nodiscard]] Bytes reserved() const { return statistics_.reserved(); }
 
@@ -63,6 +65,8 @@ class Accounts {
   std::int64_t nanoseconds_ = 0;   ///< without the driver's
   std::int64_t spent_before_ = 0;  ///< when the step began, the driver's too
   std::int64_t calls_before_ = 0;
+  Bytes peak_before_ = 0;  ///< of what was reserved, when the step began
+  bool peak_was_raised_ = false;
   Tally tally_;
   std::shared_ptr<Recorder> recorder_;
 };

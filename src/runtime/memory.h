@@ -67,8 +67,8 @@ class Memory {
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
 
-  /// The budget at its largest: more is mapped only where too little was idle.
-  [[nodiscard]] Bytes most_budget() const { return limit(0); }
+  /// More is mapped only where too little was idle.
+  [[nodiscard]] Bytes budget() const { return limit(0); }
 
   /// Whether taking so many bytes into use would be more than was ever in use.
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }

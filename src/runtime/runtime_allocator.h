@@ -92,8 +92,8 @@ class RuntimeAllocator {
   void place_unplanned(bool on);
 
   [[nodiscard]] bool follows_plan() const;
-  /// Whether the arena held more in the last step than the budget and than the plan needs, under a plan of
-  /// steps that have lengths.
+  /// Whether the arena held more in the last step than ever before, than the budget and than the plan needs,
+  /// under a plan of steps that have lengths.
   [[nodiscard]] bool plan_costs_memory() const;
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;

@@ -96,10 +96,11 @@ bool RuntimeAllocator::follows_plan() const {
 
 bool RuntimeAllocator::plan_costs_memory() const {
   const std::scoped_lock lock(mutex_);
-  if (!follower_ || follower_->plan().shape != StepShape::kVarying) return false;
+  if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
+    return false;
   const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
   // The job that a saved plan was made from came to hold what the plan needs, and so will this one.
-  const Bytes fair = std::max(memory_.most_budget(), follower_->plan().arena);
+  const Bytes fair = std::max(memory_.budget(), follower_->plan().arena);
   return peaks.reserved - peaks.fallback_reserved > fair;
 }
 

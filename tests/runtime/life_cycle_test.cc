@@ -536,7 +536,7 @@ TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
   LifeCycleOptions how = options();
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
-    plan.arena = plan.lower_bound + 16 * kMiB;
+    plan.arena = plan.lower_bound + 2 * Policy().slack(plan.lower_bound) + plan.alignment;
     return plan;
   };
   LifeCycle life(allocator, how);
