@@ -28,8 +28,8 @@ std::function<Plan()> saved_in(const std::string& path) {
 
 /// Why a plan is better not followed; empty when it may be.
 std::string objection_to(const Plan& plan, const Policy& policy) {
-  // Without a plan a job holds the slack more than it uses. A plan may take that twice, for hardly a job needs
-  // all of its range; one that takes more was not searched for long.
+  // Without a plan a job holds the slack more than it uses. A plan may take that twice, for hardly a job
+  // needs all of its range; one that takes more was not searched for long.
   if (plan.arena - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
     return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by one length";
