@@ -78,6 +78,7 @@ class PlanFollower {
   [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
   /// A step was as planned.
   void prove() { is_proven_ = true; }
+  [[nodiscard]] bool is_proven() const { return is_proven_; }
 
   /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
   /// touching. Good until the next call. What lies beside is the Dynamic Reusable Space.

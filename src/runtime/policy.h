@@ -24,10 +24,10 @@ struct Policy {
   Bytes least_slack = 8 * kMiB;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests is mapped in blocks of this size while there is slack.
+  /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in
+  /// blocks of this size while there is slack.
   Bytes block = 8 * kMiB;
-  /// For planned requests, where steps have lengths, in blocks of this share of the plan's range, or of the
-  /// size above.
+  /// Later, where steps have lengths, in blocks of this share of the plan's range.
   Bytes block_share = 2048;
 
   // Where unplanned requests go (placer.h).

@@ -149,9 +149,10 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
 }
 
 /// In what blocks memory for planned requests is mapped. All of a range is going to be used where steps are
-/// alike. Where they have lengths, a block may lie half in use at the end of each slot.
+/// alike, once that was seen. Where they have lengths, a block may lie half in use at the end of each slot.
 Bytes RuntimeAllocator::planned_block() const {
   const Plan& plan = follower_->plan();
+  if (!follower_->is_proven()) return policy_.block;
   if (plan.shape == StepShape::kFixed) return policy_.most_extent;
   return std::max(policy_.block, plan.arena / policy_.block_share);
 }
