@@ -145,7 +145,8 @@ def command(job: Job, allocator: str, folder: Path, setting: Setting) -> list[st
     """Say how the job starts under the allocator."""
     start = [setting.python]
     if setting.device and job.world > 1:
-        start += ["-m", "torch.distributed.run", "--nproc-per-node", str(job.world)]
+        # "--": else torchrun takes the job's options for its own.
+        start += ["-m", "torch.distributed.run", "--nproc-per-node", str(job.world), "--"]
     start += job.command
     if allocator in STWEAVER:
         start = [
