@@ -43,7 +43,7 @@ class Matcher {
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
-  /// Whether nearly all of the stream's requests in this step were the plan's.
+  /// Whether at least half of the stream's requests in this step were the plan's for sure.
   [[nodiscard]] bool knows(StreamIndex stream) const;
 
   /// A step begins.

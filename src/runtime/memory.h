@@ -67,7 +67,7 @@ class Memory {
   /// Whether mapping so many bytes more would exceed the budget.
   [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
 
-  /// More is mapped only where too little was idle.
+  /// What may be mapped; more is only where too little was idle.
   [[nodiscard]] Bytes budget() const { return limit(0); }
 
   /// Whether taking so many bytes into use would be more than was ever in use.

@@ -234,6 +234,19 @@ TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
   EXPECT_EQ(life.stage(), Stage::kResting);
 }
 
+TEST_F(LifeCycleTest, KeepsAPlanOfLengthsWhereTheJobHadHeldMoreBefore) {
+  Policy policy;
+  policy.least_slack = 0;
+  policy.slack_share = Bytes{1} << 60U;
+  RuntimeAllocator exact(device, upstream, policy);
+  exact.free(exact.allocate(2 * kGiB, 0));  // of upstream, which gives it back
+  exact.empty_cache();
+  LifeCycle life(exact, options());
+  train_on_lengths(life, exact);
+  EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step 6 on")));
+  EXPECT_TRUE(exact.follows_plan());
+}
+
 TEST_F(LifeCycleTest, WithoutAPlanHardlyMoreIsHeldThanAskedFor) {
   LifeCycleOptions how = options();
   how.plan = plan_of_no_length;
