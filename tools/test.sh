@@ -38,12 +38,12 @@ quick_python() {
 asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and the whole plan of one
 # real job. Left out is what takes long here and has one thread: the divergence suite, which replays real jobs,
-# the conformance test that writes gigabytes, single constructors, exact search against trying all orders; and the
-# plans of the other real jobs. release_tests runs them.
+# the conformance test that writes gigabytes, single constructors and rings, exact search against trying all orders; the
+# plans of the other real jobs; and the largest search, since smaller ones have as many threads. release_tests runs them.
 tsan_tests() { side_by_side tsan_tests_of plan real_plan device runtime session conformance; }
 tsan_tests_of() {
   local layer=$1 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
-  local filter="-$long:Constructors.*:Exact.AgreesWith*"
+  local filter="-$long:Constructors.*:Exact.AgreesWith*:Ring.HoldsNothing*:Search.MeetsTheBoundOfAThousand*"
   if [ "$layer" = real_plan ]; then
     layer=plan filter=Examples/RealPlan.IsSoundAndCloseToTheBound/gpt2_15b_N
   fi
