@@ -83,6 +83,7 @@ def glibc_stubs(programs: Path) -> Path:
 def build(programs: Path, releases: list[str], stubs: Path) -> Path:
     """Build the wheel as this machine would have it."""
     defines = {
+        "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",
         "STWEAVER_GLIBC": stubs,
         "STWEAVER_TORCH": ";".join(releases),

@@ -7,8 +7,6 @@
 namespace nullcuda {
 namespace {
 
-constexpr std::uint64_t kMiB = 1ULL << 20;
-
 // Where the numbers come from. H200: read on one (driver 580, CUDA 13.0; `bench/gpu/library_sizes.py` prints
 // them). A100 40 GB: deviceQuery in bottlerocket-os/bottlerocket#3873. B200: a query printed in
 // pytorch/ao#4002. H100, A100 80 GB and RTX 4090: totals in PyTorch's out-of-memory messages (79.18, 79.15

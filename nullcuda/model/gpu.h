@@ -8,6 +8,8 @@
 
 namespace nullcuda {
 
+inline constexpr std::uint64_t kMiB = 1ULL << 20;
+
 /// One model of GPU. Sizes are bytes.
 struct Gpu {
   std::string_view key;   ///< what the user calls it

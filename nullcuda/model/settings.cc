@@ -10,7 +10,6 @@
 namespace nullcuda {
 namespace {
 
-constexpr std::uint64_t kMiB = 1ULL << 20;
 constexpr std::uint64_t kRandomCalls = 200;  // about what PyTorch calls in a layer
 constexpr int kExitStatus = 70;
 

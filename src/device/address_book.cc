@@ -16,7 +16,6 @@ Bytes left(const AddressRange& range, const std::byte* at) {
 }  // namespace
 
 std::string_view refuse_words(const std::byte* at, Bytes size) {
-  constexpr Bytes kWord = sizeof(std::uint32_t);
   if (size >= 0 && size % kWord == 0 && reinterpret_cast<std::uintptr_t>(at) % kWord == 0) return {};
   return "address and size must be multiples of 4";
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -17,6 +18,12 @@ struct AddressRange {
   std::byte* begin = nullptr;
   Bytes size = 0;
 };
+
+inline constexpr Bytes kWord = sizeof(std::uint32_t);  ///< what devices fill memory with
+
+constexpr std::size_t length(Bytes size) {
+  return static_cast<std::size_t>(size);
+}
 
 /// Why [at, at + size) is not whole words of 4 bytes, as the end of a sentence; nothing when it is.
 std::string_view refuse_words(const std::byte* at, Bytes size);

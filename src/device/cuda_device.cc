@@ -31,11 +31,6 @@ constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING: cheaper, and
 constexpr int kRecommended = 1;         // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
 constexpr int kFileHandle = 1;          // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 constexpr int kRelaxedCapture = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr Bytes kWord = sizeof(std::uint32_t);
-
-std::size_t length(Bytes size) {
-  return static_cast<std::size_t>(size);
-}
 
 /// One GPU as the driver knows it. Holds the primary context as long as it lives.
 struct Gpu {

@@ -11,15 +11,10 @@ namespace stweaver {
 namespace {
 
 constexpr Bytes kPage = 2 * kMiB;
-constexpr Bytes kWord = sizeof(std::uint32_t);
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 std::string reason() {
   return std::error_code(errno, std::generic_category()).message();
-}
-
-std::size_t length(Bytes size) {
-  return static_cast<std::size_t>(size);
 }
 
 /// Fresh pages at `begin`, or anywhere; nullptr when the system refuses. They stay small: a system that makes

@@ -16,7 +16,7 @@ namespace {
 /// A group that fills less of its rectangle than this is planned item by item (released code, 0.7).
 constexpr double kLeastUsage = 0.7;
 
-struct Part {
+struct BlockPart {
   ItemId id = 0;
   Bytes offset = 0;  ///< within the block
 };
@@ -25,7 +25,7 @@ struct Part {
 struct Block {
   Bytes height = 0;
   Lifespan life;
-  std::vector<Part> parts;
+  std::vector<BlockPart> parts;
 };
 
 double product(Bytes size, const Lifespan& life) {
@@ -35,7 +35,7 @@ double product(Bytes size, const Lifespan& life) {
 /// The share of the block's time-memory product that its items fill.
 double usage_of(const Block& block, const std::vector<Item>& items) {
   double used = 0;
-  for (const Part& part : block.parts) used += product(items[part.id].size, items[part.id].life);
+  for (const BlockPart& part : block.parts) used += product(items[part.id].size, items[part.id].life);
   return used / product(block.height, block.life);
 }
 
@@ -57,7 +57,7 @@ std::vector<Block> form_blocks(const std::vector<Item>& items, std::vector<Block
   std::vector<bool> grouped(items.size(), false);
   for (auto& [_, block] : by_group) {
     if (block.parts.size() < 2 || usage_of(block, items) < kLeastUsage) continue;
-    for (const Part& part : block.parts) grouped[part.id] = true;
+    for (const BlockPart& part : block.parts) grouped[part.id] = true;
     groups.push_back(std::move(block));
   }
   std::vector<Block> singles;
@@ -79,13 +79,13 @@ Block fuse(const Block& base, const Block& other, const std::vector<Item>& items
   const bool base_first = base.life.lower < other.life.lower;
   std::vector<ItemId> base_ids;
   base_ids.reserve(base.parts.size());
-  for (const Part& part : base.parts) base_ids.push_back(part.id);
+  for (const BlockPart& part : base.parts) base_ids.push_back(part.id);
   std::sort(base_ids.begin(), base_ids.end(), [&](ItemId a, ItemId b) {
     return base_first ? items[a].life.upper > items[b].life.upper : items[a].life.lower < items[b].life.lower;
   });
   std::vector<ItemId> other_ids;
   other_ids.reserve(other.parts.size());
-  for (const Part& part : other.parts) other_ids.push_back(part.id);
+  for (const BlockPart& part : other.parts) other_ids.push_back(part.id);
   std::sort(other_ids.begin(), other_ids.end(), [&](ItemId a, ItemId b) {
     return base_first ? items[a].life.lower > items[b].life.lower : items[a].life.upper < items[b].life.upper;
   });
@@ -190,7 +190,7 @@ std::optional<Placement> form_layers(std::vector<Block> blocks, std::size_t item
       top = 0;
     }
     home->raise(block.life, top + block.height);
-    for (const Part& part : block.parts) placement[part.id] = home->base() + top + part.offset;
+    for (const BlockPart& part : block.parts) placement[part.id] = home->base() + top + part.offset;
   }
   return placement;
 }

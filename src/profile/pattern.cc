@@ -13,7 +13,6 @@
 namespace stweaver {
 namespace {
 
-using Tokens = std::vector<std::uint64_t>;
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 
 /// Insertions and deletions after which two steps count as different jobs.
@@ -216,7 +215,7 @@ void fill_positions(const Trace& trace, Pattern& pattern) {
 // ---- Varying or dynamic
 
 /// How many neighbours are asked, and how many of them must agree, for a size to count as moving along.
-constexpr std::size_t kNeighbours = 128;
+constexpr std::size_t kNeighboursOfMoved = 128;
 constexpr double kAgree = 0.9;
 
 /// Marks as dynamic the positions whose sizes grow where their neighbours' shrink. `change` is +1, -1 or 0
@@ -234,8 +233,8 @@ void vote_against(const std::vector<int>& change, std::vector<int>& votes) {
       const auto count = static_cast<double>(end - first);
       return (count + change[moved[i]] * (sum[end] - sum[first])) / 2 >= kAgree * count;
     };
-    const std::size_t before = i < kNeighbours ? 0 : i - kNeighbours;
-    const std::size_t after = std::min(i + 1 + kNeighbours, moved.size());
+    const std::size_t before = i < kNeighboursOfMoved ? 0 : i - kNeighboursOfMoved;
+    const std::size_t after = std::min(i + 1 + kNeighboursOfMoved, moved.size());
     votes[moved[i]] += agrees(before, i + 1) || agrees(i, after) ? -1 : 1;
   }
 }
@@ -244,7 +243,7 @@ void vote_against(const std::vector<int>& change, std::vector<int>& votes) {
 /// far around others of exactly its size, of which so many are no chance; and how many dynamic ones make up
 /// for one that varies with its neighbours.
 constexpr std::size_t kRow = 32;
-constexpr std::size_t kFewest = 4;
+constexpr std::size_t kFewestAlike = 4;
 constexpr std::size_t kAround = 64;
 constexpr std::size_t kNoChance = 8;
 constexpr std::size_t kOutvoted = 2;
@@ -274,7 +273,7 @@ bool is_among_dynamic(const Pattern& pattern, std::size_t p) {
     ++dynamic;
     if (about_equal) ++alike;
   });
-  return alike >= kFewest && dynamic >= kOutvoted * varying;
+  return alike >= kFewestAlike && dynamic >= kOutvoted * varying;
 }
 
 /// Whether hardly anybody around it has exactly its size. What has its size for a reason (a weight's

@@ -6,12 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "profile/timeline.h"
 #include "trace/model.h"
 
 namespace stweaver {
-
-/// One token per request: what it looks like (profile/timeline.h).
-using Tokens = std::vector<std::uint64_t>;
 
 /// The occurrences of one string of requests, ascending.
 using Occurrences = std::vector<RequestId>;

@@ -27,7 +27,7 @@ std::vector<RequestId> births_before(const Trace& trace) {
   return births;
 }
 
-std::vector<std::uint64_t> structure_tokens(const Trace& trace) {
+Tokens structure_tokens(const Trace& trace) {
   const std::vector<RequestId> births = births_before(trace);
   std::vector<std::uint64_t> tokens;
   tokens.reserve(trace.requests.size());
@@ -39,7 +39,7 @@ std::vector<std::uint64_t> structure_tokens(const Trace& trace) {
   return tokens;
 }
 
-std::vector<std::uint64_t> size_tokens(const Trace& trace) {
+Tokens size_tokens(const Trace& trace) {
   std::vector<std::uint64_t> tokens;
   tokens.reserve(trace.requests.size());
   for (const Request& request : trace.requests) {

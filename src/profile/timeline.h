@@ -5,6 +5,7 @@
 // of two steps can be compared position by position.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "trace/model.h"
@@ -21,11 +22,14 @@ inline RequestId death_of(const Request& request, const std::vector<RequestId>& 
   return births[static_cast<std::size_t>(request.life.upper)];
 }
 
+/// One token per request: what it looks like.
+using Tokens = std::vector<std::uint64_t>;
+
 /// What a request looks like in a diff whatever its size: stream, pool and how long it lives.
-std::vector<std::uint64_t> structure_tokens(const Trace& trace);
+Tokens structure_tokens(const Trace& trace);
 
 /// What a request looks like in a diff whatever its lifetime: stream, pool and size.
-std::vector<std::uint64_t> size_tokens(const Trace& trace);
+Tokens size_tokens(const Trace& trace);
 
 /// The trace as it stood when `end` events had been recorded: what is freed later is never freed in it.
 Trace prefix_of(const Trace& trace, Time end);

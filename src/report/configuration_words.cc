@@ -5,6 +5,11 @@
 #include <fmt/format.h>
 
 namespace stweaver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 std::string layout_of(const Configuration& how) {
   std::string layout;
@@ -28,7 +33,7 @@ std::string recompute_of(const Configuration& how) {
   return name;
 }
 
-nlohmann::ordered_json configuration_json(const Configuration& how) {
+Json configuration_json(const Configuration& how) {
   return {{"gpus", how.gpus},
           {"tp", how.tp},
           {"pp", how.pp},
@@ -46,8 +51,7 @@ nlohmann::ordered_json configuration_json(const Configuration& how) {
           {"precision", name_of(how.precision)}};
 }
 
-nlohmann::ordered_json settings_json(const Job& job, std::span<const Framework> frameworks) {
-  using Json = nlohmann::ordered_json;
+Json settings_json(const Job& job, std::span<const Framework> frameworks) {
   Json out = Json::object();
   for (const Framework& framework : frameworks) {
     const std::optional<std::string> settings = framework.settings(job);

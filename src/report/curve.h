@@ -28,4 +28,7 @@ Curve part_of(const Curve& curve, const Lifespan& span);
 /// exact, and every point that stays is one of the curve's.
 Curve downsample(const Curve& curve, std::size_t most);
 
+/// A few times the columns of a screen, so that zooming in shows more.
+inline constexpr std::size_t kCurvePoints = 8192;
+
 }  // namespace stweaver

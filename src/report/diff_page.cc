@@ -17,8 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As in the page of `report`: a few times the columns of a screen, and no longer lists than a reader reads.
-constexpr std::size_t kCurvePoints = 8192;
+// No longer lists than a reader reads.
 constexpr std::size_t kMostChanges = 1000;
 
 /// Adds a run's curve to the columns; gives what else there is to say of it.

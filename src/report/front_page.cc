@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 // More lines than these nobody tells apart.
 constexpr std::size_t kMostChoices = 100;
 constexpr int kMostStages = 8;
-constexpr std::size_t kCurvePoints = 200;
+constexpr std::size_t kSmallCurvePoints = 200;
 /// Bytes are told in these, far less than a pixel.
 constexpr Bytes kUnit = 64 * kKiB;
 
@@ -43,7 +43,7 @@ struct Points {
 Json stage_json(const Job& job, int stage, Points& points) {
   const Trace trace = rank_trace(job, stage);
   const Lifespan step{trace.marks[trace.marks.size() - 2].time, trace.end};
-  const Curve curve = downsample(part_of(requested_curve(trace), step), kCurvePoints);
+  const Curve curve = downsample(part_of(requested_curve(trace), step), kSmallCurvePoints);
   Time last = 0;
   for (const Reserve& point : curve) {
     points.times.push_back(static_cast<std::uint64_t>(point.time - last));

@@ -14,8 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Numbers = std::vector<std::uint64_t>;
 
-// More points than a screen has columns, a few times, so that zooming in shows more.
-constexpr std::size_t kCurvePoints = 8192;
 // Longer lists say no more to a reader; what is left out is summed up.
 constexpr std::size_t kMostGroups = 200;
 constexpr std::size_t kMostSegments = 200;

@@ -7,20 +7,12 @@
 
 #include "advise/memory.h"
 #include "base/base.h"
+#include "support/pipeline.h"
 
 namespace stweaver {
 namespace {
 
 using testing::HasSubstr;
-
-Job pipeline_job() {
-  Job job{.model = known_model("llama2_7b"), .gpu = known_gpu("h100"), .configuration = {}};
-  job.configuration.gpus = 16;
-  job.configuration.pp = 4;
-  job.configuration.global_batch = 64;
-  job.configuration.sequence = 2048;
-  return job;
-}
 
 /// What is recorded of a rank of a job that differs from the model by these factors.
 RecordedRank recording(Job job, int stage, const Calibration& calibration) {

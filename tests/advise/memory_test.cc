@@ -3,18 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/base.h"
+#include "support/pipeline.h"
 
 namespace stweaver {
 namespace {
-
-Job pipeline_job() {
-  Job job{.model = known_model("llama2_7b"), .gpu = known_gpu("h100"), .configuration = {}};
-  job.configuration.gpus = 16;
-  job.configuration.pp = 4;
-  job.configuration.global_batch = 64;
-  job.configuration.sequence = 2048;
-  return job;
-}
 
 /// How far the closed form is from what the trace asks for, as a share.
 double difference(const Job& job, int stage) {

@@ -18,7 +18,7 @@
 namespace stweaver {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kFailingPage = 2 * kMiB;
 
 class FailingDeviceTest : public testing::Test {
  protected:
@@ -39,23 +39,23 @@ struct Attempt {
 
 TEST_F(FailingDeviceTest, FailsEveryKindOfCallWithoutAnyEffect) {
   std::byte* const block = device().allocate(kMiB);
-  std::byte* const range = device().reserve(2 * kPage);
-  std::byte* const empty = device().reserve(kPage);
-  ASSERT_TRUE(device().map(range, kPage));
+  std::byte* const range = device().reserve(2 * kFailingPage);
+  std::byte* const empty = device().reserve(kFailingPage);
+  ASSERT_TRUE(device().map(range, kFailingPage));
   const DeviceEvent event = device().record(0);
   // In an order in which each succeeds once the one before it has.
   const std::vector<Attempt> attempts = {
       {DeviceCall::kAllocate, "allocate", [&] { return device().allocate(kMiB) != nullptr; }},
-      {DeviceCall::kReserve, "reserve", [&] { return device().reserve(kPage) != nullptr; }},
-      {DeviceCall::kMap, "map", [&] { return device().map(range + kPage, kPage); }},
+      {DeviceCall::kReserve, "reserve", [&] { return device().reserve(kFailingPage) != nullptr; }},
+      {DeviceCall::kMap, "map", [&] { return device().map(range + kFailingPage, kFailingPage); }},
       {DeviceCall::kRecord, "record", [&] { return device().record(0) != kNoEvent; }},
       {DeviceCall::kWait, "wait", [&] { return device().wait(0, event); }},
       {DeviceCall::kAwait, "await", [&] { return device().await(event); }},
       {DeviceCall::kSynchronize, "synchronize", [&] { return device().synchronize(); }},
       {DeviceCall::kFill, "fill", [&] { return device().fill(block, kMiB, 1, 0); }},
       {DeviceCall::kCountOther, "count_other", [&] { return device().count_other(block, kMiB, 1, 0) == 0; }},
-      {DeviceCall::kUnmap, "unmap", [&] { return device().unmap(range, kPage); }},
-      {DeviceCall::kRelease, "release", [&] { return device().release(empty, kPage); }},
+      {DeviceCall::kUnmap, "unmap", [&] { return device().unmap(range, kFailingPage); }},
+      {DeviceCall::kRelease, "release", [&] { return device().release(empty, kFailingPage); }},
       {DeviceCall::kFree, "free", [&] { return device().free(block); }},
   };
   EXPECT_EQ(attempts.size(), kDeviceCalls - 1);  // all but kPassed, which has a test of its own
@@ -78,7 +78,7 @@ TEST_F(FailingDeviceTest, FailsTheNthCallFromNowOnAndNoOther) {
   std::array<bool, 6> served = {};
   for (bool& one : served) one = device().allocate(kMiB) != nullptr;
   EXPECT_THAT(served, testing::ElementsAre(true, true, false, true, true, true));
-  EXPECT_NE(device().reserve(kPage), nullptr);
+  EXPECT_NE(device().reserve(kFailingPage), nullptr);
   EXPECT_EQ(device().calls(DeviceCall::kAllocate), 7);
   EXPECT_EQ(device().calls(DeviceCall::kReserve), 1);
   EXPECT_EQ(device().calls(DeviceCall::kMap), 0);
@@ -94,29 +94,29 @@ TEST_F(FailingDeviceTest, AnEventHasNotPassedAsLongAsItIsTold) {
 }
 
 TEST_F(FailingDeviceTest, HoldsNoMoreThanItsLimit) {
-  device().limit(3 * kPage);
-  EXPECT_EQ(device().memory().total, 3 * kPage);
-  std::byte* const range = device().reserve(4 * kPage);
-  std::byte* const block = device().allocate(kPage + 1);
-  EXPECT_TRUE(device().map(range, kPage));
-  EXPECT_EQ(device().held(), 2 * kPage + 1);
-  EXPECT_EQ(device().memory().free, kPage - 1);
-  EXPECT_FALSE(device().map(range + kPage, kPage));
+  device().limit(3 * kFailingPage);
+  EXPECT_EQ(device().memory().total, 3 * kFailingPage);
+  std::byte* const range = device().reserve(4 * kFailingPage);
+  std::byte* const block = device().allocate(kFailingPage + 1);
+  EXPECT_TRUE(device().map(range, kFailingPage));
+  EXPECT_EQ(device().held(), 2 * kFailingPage + 1);
+  EXPECT_EQ(device().memory().free, kFailingPage - 1);
+  EXPECT_FALSE(device().map(range + kFailingPage, kFailingPage));
   EXPECT_THAT(device().failure(), testing::HasSubstr("out of memory"));
-  EXPECT_EQ(device().allocate(kPage), nullptr);
+  EXPECT_EQ(device().allocate(kFailingPage), nullptr);
   EXPECT_TRUE(device().free(block));
-  EXPECT_TRUE(device().map(range + kPage, 2 * kPage));
-  EXPECT_TRUE(device().unmap(range, kPage));
-  EXPECT_EQ(device().held(), 2 * kPage);
-  EXPECT_NE(device().allocate(kPage), nullptr);
+  EXPECT_TRUE(device().map(range + kFailingPage, 2 * kFailingPage));
+  EXPECT_TRUE(device().unmap(range, kFailingPage));
+  EXPECT_EQ(device().held(), 2 * kFailingPage);
+  EXPECT_NE(device().allocate(kFailingPage), nullptr);
 }
 
 TEST_F(FailingDeviceTest, HoldsNothingOfACallThatFailed) {
   device().limit(128 * kMiB);
   EXPECT_EQ(device().allocate(65 * kMiB), nullptr);  // more than the device has
   expect_failure(device(), "allocate(68157440): out of memory");
-  EXPECT_FALSE(device().map(device().reserve(kPage), 2 * kPage));
-  EXPECT_FALSE(device().unmap(nullptr, kPage));
+  EXPECT_FALSE(device().map(device().reserve(kFailingPage), 2 * kFailingPage));
+  EXPECT_FALSE(device().unmap(nullptr, kFailingPage));
   EXPECT_EQ(device().allocate(-1), nullptr);
   EXPECT_EQ(device().held(), 0);
   std::byte* const block = device().allocate(kMiB);

@@ -8,18 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "pareto/random.h"
+#include "support/points.h"
 
 namespace stweaver::pareto {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-Points points_of(const std::vector<std::vector<double>>& rows) {
-  Points points(rows.front().size());
-  for (const std::vector<double>& row : rows) points.add(row);
-  return points;
-}
 
 /// Points of few values, so that some are equal and some objectives of others are.
 Points random_points(std::size_t count, std::size_t dimension, std::size_t values, Random& random) {

@@ -9,15 +9,10 @@
 
 #include "base/error.h"
 #include "pareto/random.h"
+#include "support/points.h"
 
 namespace stweaver::pareto {
 namespace {
-
-Points points_of(const std::vector<std::vector<double>>& rows) {
-  Points points(rows.front().size());
-  for (const std::vector<double>& row : rows) points.add(row);
-  return points;
-}
 
 TEST(InvertedGenerationalDistance, IsTheMeanDistanceToTheNearest) {
   const Points front = points_of({{0, 0}, {3, 4}, {6, 8}});

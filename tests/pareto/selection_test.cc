@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/points.h"
+
 namespace stweaver::pareto {
 namespace {
 
@@ -16,12 +18,6 @@ using testing::Not;
 using testing::UnorderedElementsAre;
 
 constexpr double kOutlier = 1.5;
-
-Points points_of(const std::vector<std::vector<double>>& rows) {
-  Points points(rows.front().size());
-  for (const std::vector<double>& row : rows) points.add(row);
-  return points;
-}
 
 TEST(Select, FindsTheCornersOfALine) {
   const Points line = points_of({{0.5, 0.5}, {0.9, 0.1}, {1, 0}, {0.2, 0.8}, {0, 1}});

@@ -12,9 +12,9 @@ namespace stweaver {
 namespace {
 
 /// A block table and a map beside it, told the same.
-class Twins {
+class TwinTables {
  public:
-  explicit Twins(unsigned seed, std::size_t expected = 0) : table_(expected), random_(seed) {}
+  explicit TwinTables(unsigned seed, std::size_t expected = 0) : table_(expected), random_(seed) {}
 
   void insert(std::uintptr_t address) {
     const auto size = static_cast<Bytes>(++made_);
@@ -72,7 +72,7 @@ class Twins {
 class Spacings : public testing::TestWithParam<std::uintptr_t> {};
 
 TEST_P(Spacings, FindWhatAMapFinds) {
-  Twins twins(static_cast<unsigned>(GetParam()));
+  TwinTables twins(static_cast<unsigned>(GetParam()));
   for (int i = 0; i < 60000; ++i) {
     const std::uintptr_t address = 0x7f0000000000 + (twins.any(3000) + 1) * GetParam();
     if (twins.has(address) || (twins.size() > 0 && twins.any(9) < 4)) {
@@ -102,7 +102,7 @@ TEST(BlockTable, ErasesFromChainsThatGoRoundItsEnd) {
     if (home_among_16(address) >= 14) crowd.push_back(address);
   }
   for (unsigned seed = 0; seed < 200; ++seed) {
-    Twins twins(seed);
+    TwinTables twins(seed);
     for (const std::uintptr_t address : crowd) twins.insert(address);
     while (twins.size() > 0) {
       twins.erase_any();
@@ -118,7 +118,7 @@ TEST(BlockTable, ErasesFromChainsThatGoRoundItsEnd) {
 }
 
 TEST(BlockTable, KeepsItsBlocksWhenRoomIsMade) {
-  Twins twins(1);
+  TwinTables twins(1);
   for (std::uintptr_t i = 1; i <= 100; ++i) twins.insert(i * 512);
   twins.expect_alike();
   BlockTable table(0);

@@ -102,9 +102,9 @@ class Cells {
 };
 
 /// A free space and the cells beside it, told the same.
-class Twins {
+class TwinSpaces {
  public:
-  Twins(std::size_t units, StreamIndex streams, unsigned seed)
+  TwinSpaces(std::size_t units, StreamIndex streams, unsigned seed)
       : cells_(units), streams_(streams), random_(seed) {}
 
   void give(Bytes offset, Bytes size) {
@@ -202,7 +202,7 @@ class RandomCalls : public testing::TestWithParam<Shape> {};
 
 TEST_P(RandomCalls, AreAnsweredAsByCountingUnits) {
   for (unsigned seed = 0; seed < 3; ++seed) {
-    Twins twins(600, GetParam().streams, seed);
+    TwinSpaces twins(600, GetParam().streams, seed);
     twins.give(0, 600);
     for (int i = 0; i < 6000 && !HasFatalFailure(); ++i) {
       twins.move(GetParam().longest);
@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(FreeSpace, RandomCalls,
 
 TEST(FreeSpace, HoldsThousandsOfGapsAndLosesThemAgain) {
   constexpr std::size_t kUnits = 9000;
-  Twins twins(kUnits, 2, 7);
+  TwinSpaces twins(kUnits, 2, 7);
   std::vector<Bytes> units(kUnits);
   for (std::size_t round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < kUnits; ++i) units[i] = static_cast<Bytes>(i);

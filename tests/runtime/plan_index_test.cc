@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Slot slot(Bytes size, Bytes offset, Stream stream, Time death, bool varying = false) {
+Slot slot_on(Bytes size, Bytes offset, Stream stream, Time death, bool varying = false) {
   return {.size = size, .offset = offset, .stream = stream, .death = death, .varying = varying};
 }
 
@@ -35,9 +35,10 @@ std::vector<std::uint32_t> slots_of(const PlannedStream& stream) {
 }
 
 TEST(PlanIndex, SortsSlotsByStreamInTheirOrder) {
-  const PlanIndex index(plan_of({slot(512, 0, 0, kForever), slot(512, 512, 7, kForever),
-                                 slot(512, 1024, 0, 3), slot(512, 1024, 7, 4), slot(512, 1536, 0, 5)},
-                                2));
+  const PlanIndex index(
+      plan_of({slot_on(512, 0, 0, kForever), slot_on(512, 512, 7, kForever), slot_on(512, 1024, 0, 3),
+               slot_on(512, 1024, 7, 4), slot_on(512, 1536, 0, 5)},
+              2));
   ASSERT_THAT(index.streams(), SizeIs(2));
   EXPECT_EQ(index.streams()[0].stream, 0U);
   EXPECT_THAT(slots_of(index.streams()[0]), ElementsAre(0, 2, 4));
@@ -48,8 +49,8 @@ TEST(PlanIndex, SortsSlotsByStreamInTheirOrder) {
 }
 
 TEST(PlanIndex, TellsHowEachSlotIsRecognized) {
-  const PlanIndex index(plan_of({slot(512, 0, 0, 1), slot(kMiB, 0, 0, 2, true),
-                                 slot(kMiB, kUnplanned, 0, 3, true), slot(512, kUnplanned, 0, 4)}));
+  const PlanIndex index(plan_of({slot_on(512, 0, 0, 1), slot_on(kMiB, 0, 0, 2, true),
+                                 slot_on(kMiB, kUnplanned, 0, 3, true), slot_on(512, kUnplanned, 0, 4)}));
   const std::vector<Entry>& entries = index.streams().front().entries;
   EXPECT_FALSE(entries[0].of_any_size);
   EXPECT_TRUE(entries[0].planned);
@@ -68,8 +69,8 @@ TEST(PlanIndex, OfAnEmptyPlanIsEmpty) {
 }
 
 TEST(PlanIndex, HandsOverWhatAnotherStreamHasBytesOf) {
-  const PlanIndex index(plan_of({slot(1024, 0, 0, 1), slot(512, 512, 7, 2), slot(512, 1024, 0, 3),
-                                 slot(512, 1536, 7, 4), slot(512, kUnplanned, 7, 5)}));
+  const PlanIndex index(plan_of({slot_on(1024, 0, 0, 1), slot_on(512, 512, 7, 2), slot_on(512, 1024, 0, 3),
+                                 slot_on(512, 1536, 7, 4), slot_on(512, kUnplanned, 7, 5)}));
   std::vector<bool> hands_over;
   for (std::uint32_t i = 0; i < 5; ++i) hands_over.push_back(index.layout().hands_over(i));
   EXPECT_THAT(hands_over, ElementsAre(true, true, false, false, false));
@@ -81,8 +82,8 @@ TEST(PlanIndex, HandsOverAsComparingAllPairsTells) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Slot> slots;
     for (Time i = 0; i < 40; ++i) {
-      slots.push_back(slot((any(3) + 1) * 512, any(9) == 0 ? kUnplanned : any(150) * 512,
-                           static_cast<Stream>(any(2)), i + 1));
+      slots.push_back(slot_on((any(3) + 1) * 512, any(9) == 0 ? kUnplanned : any(150) * 512,
+                              static_cast<Stream>(any(2)), i + 1));
     }
     const PlanIndex index(plan_of(slots));
     for (std::uint32_t i = 0; i < slots.size(); ++i) {
@@ -98,14 +99,15 @@ TEST(PlanIndex, HandsOverAsComparingAllPairsTells) {
 }
 
 TEST(PlanIndex, OfOneStreamHandsNothingOver) {
-  const PlanIndex index(plan_of({slot(512, 0, 3, 1), slot(512, 0, 3, 2)}));
+  const PlanIndex index(plan_of({slot_on(512, 0, 3, 1), slot_on(512, 0, 3, 2)}));
   EXPECT_FALSE(index.layout().hands_over(0) || index.layout().hands_over(1));
 }
 
 TEST(PlanIndex, CountsTheMostThatLiveAtOnce) {
   // A prologue of one, and a step of three of which the last lives on into the next step.
-  const PlanIndex index(plan_of(
-      {slot(512, 0, 0, kForever), slot(512, 512, 0, 2), slot(512, 1024, 0, 4), slot(512, 1536, 0, 5)}, 1));
+  const PlanIndex index(plan_of({slot_on(512, 0, 0, kForever), slot_on(512, 512, 0, 2),
+                                 slot_on(512, 1024, 0, 4), slot_on(512, 1536, 0, 5)},
+                                1));
   EXPECT_EQ(index.most_alive(), 3U);
 }
 
@@ -120,7 +122,7 @@ TEST(PlanIndex, CountsAsListingAllLivesTells) {
     std::vector<Slot> slots;
     for (std::size_t i = 0; i < prologue + step; ++i) {
       const bool forever = i < prologue && any(1) == 0;
-      slots.push_back(slot(512, 0, 0, forever ? kForever : static_cast<Time>(i + 1 + any(step - 1))));
+      slots.push_back(slot_on(512, 0, 0, forever ? kForever : static_cast<Time>(i + 1 + any(step - 1))));
     }
     const PlanIndex index(plan_of(slots, prologue));
     std::size_t most = 0;
@@ -177,7 +179,7 @@ TEST(SizeTrail, KnowsTheLastSizesAndTheirOrderOnly) {
 TEST(PlanIndex, FindsAnchorsByHashWhereverTheSizesAreKnown) {
   std::vector<Slot> slots;
   for (Bytes i = 0; i < 30; ++i)
-    slots.push_back(slot((i % 10 + 1) * 512, i * 8192, 0, static_cast<Time>(i) + 1));
+    slots.push_back(slot_on((i % 10 + 1) * 512, i * 8192, 0, static_cast<Time>(i) + 1));
   slots[20].varying = true;
   const PlanIndex index(plan_of(slots));
   const std::vector<PlannedStream::Anchor>& anchors = index.streams().front().anchors;

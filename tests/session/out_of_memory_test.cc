@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr Bytes kCapacity = kGiB;
+constexpr Bytes kSmallCapacity = kGiB;
 
 /// An allocator that takes memory until there is no more.
 class OutOfMemoryTest : public testing::Test {
@@ -41,7 +41,7 @@ class OutOfMemoryTest : public testing::Test {
     return explain(allocator, shortage);
   }
 
-  HostDevice device{kCapacity};
+  HostDevice device{kSmallCapacity};
   CachingUpstream upstream{AllocatorSettings(), device};
   RuntimeAllocator allocator{device, upstream};
   std::vector<void*> blocks;
@@ -99,7 +99,7 @@ TEST_F(OutOfMemoryTest, MemoryThatMayNotBeHeldIsALimitThatCanBeRaised) {
   Shortage shortage = {.size = 256 * kMiB, .allowed = 600 * kMiB, .device = device.memory()};
   EXPECT_THAT(explain(allocator, shortage),
               HasSubstr("this process may hold no more than 600.00 MiB: raise torch.cuda.set_per_process"));
-  shortage.allowed = kCapacity;
+  shortage.allowed = kSmallCapacity;
   EXPECT_THAT(explain(allocator, shortage), Not(HasSubstr("may hold")));
 }
 
@@ -121,7 +121,7 @@ TEST_F(OutOfMemoryTest, WhatCudaItselfHoldsIsNotTheRemedy) {
 }
 
 TEST_F(OutOfMemoryTest, ARequestThatNoDeviceCouldServeIsAMistake) {
-  EXPECT_THAT(explained(2 * kCapacity), HasSubstr("the request alone is larger than the device"));
+  EXPECT_THAT(explained(2 * kSmallCapacity), HasSubstr("the request alone is larger than the device"));
 }
 
 }  // namespace

@@ -13,15 +13,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/streams.h"
+
 namespace stweaver {
 namespace {
-
-constexpr Stream kMain = 0;
-constexpr Stream kSide = 7;
-
-AllocatorSettings expandable() {
-  return parse_settings("expandable_segments:True");
-}
 
 TEST(CachingAllocator, PacksSmallRequestsIntoASegmentOfTwoMiB) {
   CachingAllocator allocator({});

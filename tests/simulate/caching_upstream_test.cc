@@ -6,14 +6,13 @@
 #include "device/failing_device.h"
 #include "device/host_device.h"
 #include "support/errors.h"
+#include "support/streams.h"
 
 namespace stweaver {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Stream kMain = 0;
-constexpr Stream kSide = 7;
 constexpr Stream kOther = 8;
 
 /// A device whose work takes as long as a test says: while kPassed fails, events have not passed.

@@ -7,6 +7,7 @@
 
 #include "support/checked.h"
 #include "support/job.h"
+#include "support/trained.h"
 
 namespace stweaver {
 namespace {
@@ -17,16 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
-
-Trace trained(const std::vector<Bytes>& scales, const Training::Shape& shape = {}) {
-  Training training(shape);
-  for (const Bytes scale : scales) training.step(scale);
-  return training.job.trace();
-}
-
-Trace fixed(std::size_t steps) {
-  return trained(std::vector<Bytes>(steps, 8));
-}
 
 std::int64_t hits(const Serving& serving) {
   return serving.statistics.served.in_plan();

@@ -14,15 +14,12 @@
 #include "device/host_device.h"
 #include "simulate/caching_allocator.h"
 #include "support/errors.h"
+#include "support/streams.h"
 
 namespace stweaver {
 namespace {
 
 using ::testing::HasSubstr;
-
-AllocatorSettings expandable() {
-  return parse_settings("expandable_segments:True");
-}
 
 Bytes used(const Device& device) {
   return device.memory().total - device.memory().free;

@@ -10,6 +10,7 @@
 #include "plan/synthesize.h"
 #include "simulate/caching_allocator.h"
 #include "support/job.h"
+#include "support/trained.h"
 
 namespace stweaver {
 namespace {
@@ -20,15 +21,7 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
 
-Trace trained(const std::vector<Bytes>& scales) {
-  Training training({.unit = kMiB});
-  for (const Bytes scale : scales) training.step(scale);
-  return training.job.trace();
-}
-
-Trace fixed(std::size_t steps) {
-  return trained(std::vector<Bytes>(steps, 8));
-}
+constexpr Training::Shape kLarge = {.unit = kMiB};
 
 std::int64_t requests_of(const Trace& trace) {
   return static_cast<std::int64_t>(trace.requests.size());
@@ -50,7 +43,7 @@ Serving served(const Trace& trace, ServeOptions options, Bytes capacity = kAmple
 }
 
 TEST(Serve, PyTorchsAllocatorsDecideOnMemoryAsOnNumbers) {
-  const Trace trace = trained({8, 13, 9, 16, 11});
+  const Trace trace = trained({8, 13, 9, 16, 11}, kLarge);
   for (const AllocatorKind kind : {AllocatorKind::kNative, AllocatorKind::kExpandable}) {
     const Serving serving = served(trace, {.allocator = kind});
     AllocatorSettings settings;
@@ -64,7 +57,7 @@ TEST(Serve, PyTorchsAllocatorsDecideOnMemoryAsOnNumbers) {
 }
 
 TEST(Serve, WithItsPlanEverythingIsAHit) {
-  const Trace trace = fixed(4);
+  const Trace trace = fixed(4, kLarge);
   const Serving serving = served(trace, {.plan = plan_of(trace)});
   EXPECT_EQ(serving.statistics.served.planned, requests_of(trace));
   EXPECT_EQ(serving.statistics.served.beside_plan(), 0);
@@ -73,15 +66,15 @@ TEST(Serve, WithItsPlanEverythingIsAHit) {
 }
 
 TEST(Serve, APlanOfAnotherJobIsAdvice) {
-  const Trace trace = trained({8, 13, 9, 16, 11});
-  const Serving serving = served(trace, {.plan = plan_of(fixed(3))});
+  const Trace trace = trained({8, 13, 9, 16, 11}, kLarge);
+  const Serving serving = served(trace, {.plan = plan_of(fixed(3, kLarge))});
   EXPECT_EQ(serving.statistics.served.in_plan() + serving.statistics.served.beside_plan(),
             requests_of(trace));
   EXPECT_EQ(serving.replay.requested_peak, peak_requested(trace));
 }
 
 TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
-  const Trace trace = fixed(3);
+  const Trace trace = fixed(3, kLarge);
   const std::shared_ptr<const PlanIndex> plan = plan_of(trace);
   const Serving serving = served(trace, {.plan = plan}, plan->plan().arena / 2);
   EXPECT_EQ(serving.statistics.plans, 0);
@@ -91,7 +84,7 @@ TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
 }
 
 TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
-  const Trace trace = fixed(8);
+  const Trace trace = fixed(8, kLarge);
   const Serving serving = served(trace, {.online = true, .place_unplanned = false});
   ASSERT_TRUE(serving.story.has_value());
   const LifeStory& story = *serving.story;
@@ -110,7 +103,7 @@ TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
 
 TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
   constexpr Bytes kLeft = 20 * kMiB;  // in a job of a gigabyte
-  const Trace trace = fixed(8);
+  const Trace trace = fixed(8, kLarge);
   const Serving serving = served(trace, {.online = true});
   EXPECT_EQ(serving.statistics.plans, 1);
   EXPECT_EQ(serving.statistics.peaks.fallback_reserved, 0) << "all of it in the arena";
@@ -122,7 +115,7 @@ TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
 }
 
 TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
-  const Trace trace = fixed(2);
+  const Trace trace = fixed(2, kLarge);
   const Serving serving = served(trace, {.online = true, .place_unplanned = false});
   EXPECT_EQ(serving.statistics.plans, 0);
   EXPECT_EQ(serving.story->steady_steps, 0);
@@ -132,7 +125,7 @@ TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
 }
 
 TEST(Serve, OnlineWithAPlanFollowsItFromTheFirstRequestOn) {
-  const Trace trace = fixed(6);
+  const Trace trace = fixed(6, kLarge);
   const Serving serving = served(trace, {.plan = plan_of(trace), .online = true});
   EXPECT_EQ(serving.statistics.served.planned, requests_of(trace));
   EXPECT_EQ(serving.story->before_plan, 0);

@@ -10,51 +10,51 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<CsvRow> read(const std::string& lines) {
+std::vector<CsvRow> rows_of(const std::string& lines) {
   return read_csv(source_of(lines), "file");
 }
 
-std::string refused(const std::string& lines) {
-  return refusal([&] { read(lines); });
+std::string refused_rows(const std::string& lines) {
+  return refusal([&] { rows_of(lines); });
 }
 
 std::string refused_row(const std::string& row) {
-  return refused("id,lower,upper,size,offset\n" + row + "\n");
+  return refused_rows("id,lower,upper,size,offset\n" + row + "\n");
 }
 
 TEST(Csv, ReadsRows) {
   const std::vector<CsvRow> expected = {{"a", {0, 5}, 64, {}}, {"7", {3, 9}, 0, {}}};
-  EXPECT_EQ(read("id,lower,upper,size\na,0,5,64\n7,3,9,0\n"), expected);
+  EXPECT_EQ(rows_of("id,lower,upper,size\na,0,5,64\n7,3,9,0\n"), expected);
 }
 
 TEST(Csv, ReadsOffsets) {
   const std::vector<CsvRow> expected = {{"a", {0, 5}, 64, 512}};
-  EXPECT_EQ(read("id,lower,upper,size,offset\na,0,5,64,512\n"), expected);
+  EXPECT_EQ(rows_of("id,lower,upper,size,offset\na,0,5,64,512\n"), expected);
 }
 
 TEST(Csv, FindsColumnsByTheirName) {
   const std::vector<CsvRow> expected = {{"a", {0, 5}, 64, {}}};
-  EXPECT_EQ(read("size,upper,lower,id\n64,5,0,a\n"), expected);
-  EXPECT_EQ(read("size,end,start,buffer_id\n64,4,0,a\n"), expected);
+  EXPECT_EQ(rows_of("size,upper,lower,id\n64,5,0,a\n"), expected);
+  EXPECT_EQ(rows_of("size,end,start,buffer_id\n64,4,0,a\n"), expected);
 }
 
 TEST(Csv, ToleratesOtherLineEndsAndEmptyLines) {
   const std::vector<CsvRow> expected = {{"a", {0, 5}, 64, {}}};
-  EXPECT_EQ(read("id,lower,upper,size\r\na,0,5,64\r\n\r\n"), expected);
-  EXPECT_EQ(read("id,lower,upper,size\n\na,0,5,64"), expected);
+  EXPECT_EQ(rows_of("id,lower,upper,size\r\na,0,5,64\r\n\r\n"), expected);
+  EXPECT_EQ(rows_of("id,lower,upper,size\n\na,0,5,64"), expected);
 }
 
 TEST(Csv, HoldsNothingButItsHeader) {
-  EXPECT_TRUE(read("id,lower,upper,size\n").empty());
+  EXPECT_TRUE(rows_of("id,lower,upper,size\n").empty());
 }
 
 TEST(Csv, RefusesBadColumns) {
-  EXPECT_THAT(refused(""), HasSubstr("is empty"));
-  EXPECT_THAT(refused("id,lower,upper\n"), HasSubstr("line 1: the column 'size' is missing"));
-  EXPECT_THAT(refused("id,lower,upper,size,colour\n"), HasSubstr("the column 'colour' is unknown"));
-  EXPECT_THAT(refused("id,lower,start,upper,size\n"), HasSubstr("the column 'start' is there twice"));
-  EXPECT_THAT(refused("a,0,5,64\n"), HasSubstr("the column 'a' is unknown"));
-  EXPECT_THAT(refused("\x01\x02\x03\n"), testing::Not(HasSubstr("\x01")));
+  EXPECT_THAT(refused_rows(""), HasSubstr("is empty"));
+  EXPECT_THAT(refused_rows("id,lower,upper\n"), HasSubstr("line 1: the column 'size' is missing"));
+  EXPECT_THAT(refused_rows("id,lower,upper,size,colour\n"), HasSubstr("the column 'colour' is unknown"));
+  EXPECT_THAT(refused_rows("id,lower,start,upper,size\n"), HasSubstr("the column 'start' is there twice"));
+  EXPECT_THAT(refused_rows("a,0,5,64\n"), HasSubstr("the column 'a' is unknown"));
+  EXPECT_THAT(refused_rows("\x01\x02\x03\n"), testing::Not(HasSubstr("\x01")));
 }
 
 TEST(Csv, RefusesNegativeNumbers) {
@@ -70,7 +70,8 @@ TEST(Csv, RefusesHugeNumbers) {
   EXPECT_THAT(refused_row("a,0,5,64,9223372036854775807"), HasSubstr("offset + size is out of range"));
   EXPECT_THAT(refused_row("a,0,5,9223372036854775000,0\nb,0,5,9223372036854775000,0"),
               HasSubstr("line 3: the sum"));
-  EXPECT_THAT(refused("id,lower,end,size\na,0,9223372036854775807,1\n"), HasSubstr("upper is out of range"));
+  EXPECT_THAT(refused_rows("id,lower,end,size\na,0,9223372036854775807,1\n"),
+              HasSubstr("upper is out of range"));
 }
 
 TEST(Csv, RefusesCrossingNumbers) {
@@ -101,7 +102,7 @@ TEST(Csv, RefusesIdsThatAreEmptyOrGivenTwice) {
 }
 
 TEST(Csv, RefusesALineWithoutEnd) {
-  EXPECT_THAT(refused(std::string(100'000, 'x')), HasSubstr("is longer than"));
+  EXPECT_THAT(refused_rows(std::string(100'000, 'x')), HasSubstr("is longer than"));
 }
 
 TEST(Csv, ReadsWhatItWrites) {
@@ -110,7 +111,7 @@ TEST(Csv, ReadsWhatItWrites) {
   for (const auto& rows : {plain, placed}) {
     std::ostringstream out;
     write_csv(rows, out);
-    EXPECT_EQ(read(out.str()), rows);
+    EXPECT_EQ(rows_of(out.str()), rows);
   }
 }
 

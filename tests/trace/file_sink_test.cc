@@ -37,7 +37,7 @@ void put(const ByteSink& sink, const std::string& bytes) {
   sink(std::as_bytes(std::span(bytes)));
 }
 
-std::string refused(const ByteSink& sink, const std::string& bytes) {
+std::string refused_by(const ByteSink& sink, const std::string& bytes) {
   return refusal([&] { put(sink, bytes); });
 }
 
@@ -119,7 +119,7 @@ TEST_F(FileSink, RefusesAFolderThatMayNotBeWritten) {
 }
 
 TEST_F(FileSink, SaysThatTheDiskIsFull) {
-  EXPECT_THAT(refused(file_sink("/dev/full"), "anything"),
+  EXPECT_THAT(refused_by(file_sink("/dev/full"), "anything"),
               AllOf(StartsWith("/dev/full: "), HasSubstr("No space left on device")));
 }
 
@@ -128,7 +128,8 @@ TEST_F(FileSink, LeavesTheOldTraceWhenTheDiskIsFullFromTheStart) {
   const int status = forked([&] {
     const rlimit none = {0, 0};
     if (::signal(SIGXFSZ, SIG_IGN) == SIG_ERR || ::setrlimit(RLIMIT_FSIZE, &none) != 0) return 1;
-    return refused(file_sink(path_), "STWTRACE of today").find("File too large") == std::string::npos ? 2 : 0;
+    return refused_by(file_sink(path_), "STWTRACE of today").find("File too large") == std::string::npos ? 2
+                                                                                                         : 0;
   });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(content_of(path_), "STWTRACE of yesterday");
@@ -157,7 +158,7 @@ TEST_F(FileSink, NoticesThatItsFileIsGone) {
   const ByteSink removed = file_sink(path_);
   put(removed, "STWTRACE");
   fs::remove(path_);
-  EXPECT_THAT(refused(removed, "more"), HasSubstr("removed or replaced"));
+  EXPECT_THAT(refused_by(removed, "more"), HasSubstr("removed or replaced"));
 }
 
 TEST_F(FileSink, NoticesASecondOneOfTheSamePath) {
@@ -165,7 +166,7 @@ TEST_F(FileSink, NoticesASecondOneOfTheSamePath) {
   put(first, "STWTRACE of one");
   const ByteSink second = file_sink(path_);
   put(second, "STWTRACE of another");
-  EXPECT_THAT(refused(first, "more"), HasSubstr("each process needs a file of its own"));
+  EXPECT_THAT(refused_by(first, "more"), HasSubstr("each process needs a file of its own"));
   put(second, " and more");
   EXPECT_EQ(content_of(path_), "STWTRACE of another and more");
 }
@@ -176,7 +177,7 @@ TEST_F(FileSink, IsOfNoUseToAForkedProcess) {
     if (begun) put(sink, "STWTRACE");
     const std::size_t files = folder_.size();
     const int status = forked([&] {
-      const bool refuses = refused(sink, "from the child").find("forked") != std::string::npos;
+      const bool refuses = refused_by(sink, "from the child").find("forked") != std::string::npos;
       sink = nullptr;
       return refuses ? 0 : 1;
     });

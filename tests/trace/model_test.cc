@@ -16,7 +16,7 @@ Trace small() {
   return trace;
 }
 
-std::string refused(const Trace& trace) {
+std::string refused_trace(const Trace& trace) {
   return refusal([&] { validate(trace); });
 }
 
@@ -58,49 +58,49 @@ TEST(Model, AcceptsWhatWasDroppedBeforeRecording) {
 TEST(Model, NamesTheTraceAndTheOffence) {
   Trace trace = small();
   trace.requests[1].size = -1;
-  EXPECT_THAT(refused(trace), HasSubstr("small: request 1 has a negative size"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("small: request 1 has a negative size"));
 }
 
 TEST(Model, RefusesALifespanThatEndsBeforeItBegins) {
   Trace trace = small();
   trace.requests[2].life = {3, 1};
-  EXPECT_THAT(refused(trace), HasSubstr("request 2 ends before it begins"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("request 2 ends before it begins"));
   trace.requests[2].life = {kForever, kForever};
-  EXPECT_THAT(refused(trace), HasSubstr("request 2 ends before it begins"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("request 2 ends before it begins"));
 }
 
 TEST(Model, RefusesADropOutsideOfTheLifespan) {
   Trace trace = small();
   trace.requests[1].dropped = 5;
-  EXPECT_THAT(refused(trace), HasSubstr("dropped after it is freed"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("dropped after it is freed"));
   trace.requests[1].dropped = 0;
-  EXPECT_THAT(refused(trace), HasSubstr("dropped before it is allocated"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("dropped before it is allocated"));
 }
 
 TEST(Model, RefusesRequestsOutOfOrder) {
   Trace trace = small();
   std::swap(trace.requests[1], trace.requests[2]);
-  EXPECT_THAT(refused(trace), HasSubstr("request 2 is out of order"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("request 2 is out of order"));
 }
 
 TEST(Model, RefusesTwoEventsAtOneTime) {
   Trace trace = small();
   trace.requests[1].dropped = 3;
-  EXPECT_THAT(refused(trace), HasSubstr("two events at time 3"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("two events at time 3"));
 }
 
 TEST(Model, RefusesTimesWithoutAnEvent) {
   Trace trace = small();
   trace.end = 6;
-  EXPECT_THAT(refused(trace), HasSubstr("5 events of requests, but 6"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("5 events of requests, but 6"));
   trace.end = 4;
-  EXPECT_THAT(refused(trace), HasSubstr("event at 4, outside"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("event at 4, outside"));
 }
 
 TEST(Model, RefusesSizesWhoseSumDoesNotFit) {
   Trace trace = small();
   trace.requests[0].size = std::numeric_limits<Bytes>::max() - 100;
-  EXPECT_THAT(refused(trace), HasSubstr("sum of all requested bytes is out of range"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("sum of all requested bytes is out of range"));
 }
 
 TEST(Model, RefusesMarksThatAreOutOfOrderOrOutside) {
@@ -108,18 +108,18 @@ TEST(Model, RefusesMarksThatAreOutOfOrderOrOutside) {
   trace.marks = {{5, "at the end"}};
   validate(trace);
   trace.marks = {{3, "b"}, {2, "a"}};
-  EXPECT_THAT(refused(trace), HasSubstr("the mark at 2"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("the mark at 2"));
   trace.marks = {{6, "a"}};
-  EXPECT_THAT(refused(trace), HasSubstr("the mark at 6"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("the mark at 6"));
 }
 
 TEST(Model, RefusesNegativeReservesAndHalfAClock) {
   Trace trace = small();
   trace.reserves = {{0, -1}};
-  EXPECT_THAT(refused(trace), HasSubstr("negative reserve"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("negative reserve"));
   trace = small();
   trace.micros = {1, 2};
-  EXPECT_THAT(refused(trace), HasSubstr("2 clock times for 5 events"));
+  EXPECT_THAT(refused_trace(trace), HasSubstr("2 clock times for 5 events"));
 }
 
 }  // namespace

@@ -59,22 +59,22 @@ std::string shown(const PickleDocument& all, PickleValue value) {
   return "?";
 }
 
-std::string read(const std::string& bytes, std::size_t piece = 1 << 16) {
+std::string read_shown(const std::string& bytes, std::size_t piece = 1 << 16) {
   PickleDocument all = document();
   const PickleValue root = read_pickle(source_of(bytes, piece), all);
   return shown(all, root);
 }
 
 std::string value(const std::string& opcodes) {
-  return read(pickles::pickle(opcodes));
+  return read_shown(pickles::pickle(opcodes));
 }
 
-std::string refused(const std::string& bytes) {
-  return refusal([&] { read(bytes); });
+std::string refused_pickle(const std::string& bytes) {
+  return refusal([&] { read_shown(bytes); });
 }
 
 std::string refused_opcodes(const std::string& opcodes) {
-  return refused(pickles::pickle(opcodes));
+  return refused_pickle(pickles::pickle(opcodes));
 }
 
 using namespace std::string_literals;
@@ -154,7 +154,7 @@ TEST(Pickle, IgnoresWhereFramesEnd) {
 
 TEST(Pickle, ReadsTheSameFromPiecesOfOneByte) {
   const std::string bytes = fixture("every_field_4.pickle");
-  EXPECT_EQ(read(bytes, 1), read(bytes));
+  EXPECT_EQ(read_shown(bytes, 1), read_shown(bytes));
 }
 
 TEST(Pickle, KeepsTheLastValueOfAKey) {
@@ -210,25 +210,25 @@ TEST(Pickle, RefusesAReducerAndSaysWhere) {
 
 TEST(Pickle, RefusesTheTextOfProtocol0) {
   EXPECT_THAT(refused_opcodes("I1\n"), HasSubstr("INT at byte 2 is of protocol 0"));
-  EXPECT_THAT(refused("(lp0\n."), HasSubstr("not a pickle of protocol 2 to 5"));
+  EXPECT_THAT(refused_pickle("(lp0\n."), HasSubstr("not a pickle of protocol 2 to 5"));
 }
 
 TEST(Pickle, RefusesAnUnknownProtocolOrOpcode) {
-  EXPECT_THAT(refused("\x80\x06N."), HasSubstr("protocol 6"));
-  EXPECT_THAT(refused("\x80\x01N."), HasSubstr("protocol 1"));
+  EXPECT_THAT(refused_pickle("\x80\x06N."), HasSubstr("protocol 6"));
+  EXPECT_THAT(refused_pickle("\x80\x01N."), HasSubstr("protocol 1"));
   EXPECT_THAT(refused_opcodes("\xff"), HasSubstr("byte 2 (255) is no pickle opcode"));
 }
 
 TEST(Pickle, RefusesWhatEndsEarly) {
   const std::string bytes = fixture("every_field_2.pickle");
   for (std::size_t length = 1; length < bytes.size(); ++length) {
-    EXPECT_THAT(refused(bytes.substr(0, length)), HasSubstr("ends early, after")) << length;
+    EXPECT_THAT(refused_pickle(bytes.substr(0, length)), HasSubstr("ends early, after")) << length;
   }
-  EXPECT_THAT(refused(""), HasSubstr("is empty"));
+  EXPECT_THAT(refused_pickle(""), HasSubstr("is empty"));
 }
 
 TEST(Pickle, RefusesTwoPicklesInOneFile) {
-  EXPECT_THAT(refused(pickles::pickle("N") + pickles::pickle("N")), HasSubstr("more than one pickle"));
+  EXPECT_THAT(refused_pickle(pickles::pickle("N") + pickles::pickle("N")), HasSubstr("more than one pickle"));
 }
 
 TEST(Pickle, RefusesAStackThatDoesNotAddUp) {
@@ -245,10 +245,10 @@ TEST(Pickle, RefusesToNestWithoutEnd) {
 }
 
 TEST(Pickle, AsksForNoMemoryOnTheWordOfALength) {
-  EXPECT_THAT(refused("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fhi"), HasSubstr("ends early"));
-  EXPECT_THAT(refused("\x80\x04\x8b\xff\xff\xff\x7fhi"), HasSubstr("ends early"));
-  EXPECT_THAT(refused("\x80\x04\x8b\xff\xff\xff\xffhi"), HasSubstr("negative length"));
-  EXPECT_THAT(refused("\x80\x04T\xff\xff\xff\xffhi"), HasSubstr("negative length"));
+  EXPECT_THAT(refused_pickle("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fhi"), HasSubstr("ends early"));
+  EXPECT_THAT(refused_pickle("\x80\x04\x8b\xff\xff\xff\x7fhi"), HasSubstr("ends early"));
+  EXPECT_THAT(refused_pickle("\x80\x04\x8b\xff\xff\xff\xffhi"), HasSubstr("negative length"));
+  EXPECT_THAT(refused_pickle("\x80\x04T\xff\xff\xff\xffhi"), HasSubstr("negative length"));
 }
 
 TEST(Pickle, AsksForNoMemoryOnTheWordOfAMemoNumber) {

@@ -19,18 +19,18 @@ constexpr Bytes mib(Bytes count) {
   return count * kMiB;
 }
 
-std::vector<Trace> read(const std::string& bytes) {
+std::vector<Trace> snapshots_of(const std::string& bytes) {
   return read_snapshot(source_of(bytes), "file");
 }
 
 Trace read_one(const std::string& bytes) {
-  const std::vector<Trace> traces = read(bytes);
+  const std::vector<Trace> traces = snapshots_of(bytes);
   EXPECT_EQ(traces.size(), 1);
   return traces.front();
 }
 
-std::string refused(const std::string& bytes) {
-  return refusal([&] { read(bytes); });
+std::string refused_snapshot(const std::string& bytes) {
+  return refusal([&] { snapshots_of(bytes); });
 }
 
 constexpr Stream kSideStream = 0x558123456780;
@@ -38,7 +38,7 @@ constexpr Stream kSideStream = 0x558123456780;
 /// What tests/trace/data/make.py puts into every_field_*.pickle.
 class EveryField : public testing::TestWithParam<int> {
  protected:
-  std::vector<Trace> traces_ = read(fixture(text("every_field_", GetParam(), ".pickle")));
+  std::vector<Trace> traces_ = snapshots_of(fixture(text("every_field_", GetParam(), ".pickle")));
 };
 
 TEST_P(EveryField, GivesATraceToEachDeviceWithAllocations) {
@@ -130,32 +130,36 @@ TEST(Snapshot, KeepsTheSettingsThatNameExpandableSegmentsAlready) {
 
 TEST(Snapshot, SaysWhatToDoWhenNothingWasRecorded) {
   EXPECT_THAT(
-      refused(pickles::snapshot({})),
+      refused_snapshot(pickles::snapshot({})),
       AllOf(HasSubstr("no allocations"), HasSubstr("_record_memory_history() before the first allocation")));
-  EXPECT_THAT(refused(pickles::snapshot({pickles::entry("segment_alloc", 0, 2)})),
+  EXPECT_THAT(refused_snapshot(pickles::snapshot({pickles::entry("segment_alloc", 0, 2)})),
               HasSubstr("no allocations"));
-  EXPECT_THAT(refused(pickles::pickle(pickles::dict({{"device_traces", "]"}}))), HasSubstr("no allocations"));
+  EXPECT_THAT(refused_snapshot(pickles::pickle(pickles::dict({{"device_traces", "]"}}))),
+              HasSubstr("no allocations"));
 }
 
 TEST(Snapshot, SaysThatSomethingElseIsNoSnapshot) {
-  EXPECT_THAT(refused(pickles::pickle(pickles::dict({{"segments", "]"}}))), HasSubstr("no device_traces"));
-  EXPECT_THAT(refused(pickles::pickle("](K\x01\x65")), HasSubstr("not a memory snapshot of PyTorch"));
+  EXPECT_THAT(refused_snapshot(pickles::pickle(pickles::dict({{"segments", "]"}}))),
+              HasSubstr("no device_traces"));
+  EXPECT_THAT(refused_snapshot(pickles::pickle("](K\x01\x65")),
+              HasSubstr("not a memory snapshot of PyTorch"));
 }
 
 TEST(Snapshot, RefusesEntriesOfTheWrongKind) {
   const auto with = [](const std::string& key, const std::string& value) {
-    return refused(pickles::snapshot({pickles::dict({{"action", pickles::string("alloc")},
-                                                     {"addr", pickles::integer(0)},
-                                                     {"size", pickles::integer(1)},
-                                                     {key, value}})}));
+    return refused_snapshot(pickles::snapshot({pickles::dict({{"action", pickles::string("alloc")},
+                                                              {"addr", pickles::integer(0)},
+                                                              {"size", pickles::integer(1)},
+                                                              {key, value}})}));
   };
   EXPECT_EQ(with("size", pickles::integer(-1)), "file: is damaged: size is negative");
   EXPECT_EQ(with("addr", pickles::integer(-1)), "file: is damaged: addr is negative");
   EXPECT_EQ(with("addr", pickles::string("x")), "file: is damaged: addr is missing or not an integer");
   EXPECT_EQ(with("size", pickles::integer(INT64_MAX)), "file: is damaged: size is out of range");
   EXPECT_EQ(with("pool_id", pickles::tuple({"N"})), "file: is damaged: a pool's id");
-  EXPECT_THAT(refused(pickles::snapshot({"N"})), HasSubstr("lacks its action or size"));
-  EXPECT_THAT(refused(pickles::snapshot({pickles::dict({})})), HasSubstr("lacks its action or size"));
+  EXPECT_THAT(refused_snapshot(pickles::snapshot({"N"})), HasSubstr("lacks its action or size"));
+  EXPECT_THAT(refused_snapshot(pickles::snapshot({pickles::dict({})})),
+              HasSubstr("lacks its action or size"));
 }
 
 TEST(Snapshot, RefusesSizesThatDoNotAddUp) {
@@ -165,7 +169,8 @@ TEST(Snapshot, RefusesSizesThatDoNotAddUp) {
     entries.push_back(pickles::entry("alloc", 0, huge));
     entries.push_back(pickles::entry("free_completed", 0, huge));
   }
-  EXPECT_THAT(refused(pickles::snapshot(entries)), HasSubstr("sum of all requested bytes is out of range"));
+  EXPECT_THAT(refused_snapshot(pickles::snapshot(entries)),
+              HasSubstr("sum of all requested bytes is out of range"));
 }
 
 TEST(Snapshot, RefusesPartsOfTheWrongKind) {
@@ -174,15 +179,17 @@ TEST(Snapshot, RefusesPartsOfTheWrongKind) {
          {"K\x01"s, pickles::list({"K\x01"}), pickles::list({pickles::tuple({"K\x01"})})}) {
       const std::string bytes = pickles::pickle(
           pickles::dict({{"device_traces", pickles::list({pickles::list(kOneAllocation)})}, {key, value}}));
-      EXPECT_THAT(refused(bytes), StartsWith("file: is damaged: ")) << key;
+      EXPECT_THAT(refused_snapshot(bytes), StartsWith("file: is damaged: ")) << key;
     }
   }
-  EXPECT_THAT(refused(pickles::pickle(pickles::dict({{"device_traces", "K\x01"}}))), HasSubstr("not a list"));
+  EXPECT_THAT(refused_snapshot(pickles::pickle(pickles::dict({{"device_traces", "K\x01"}}))),
+              HasSubstr("not a list"));
 }
 
 TEST(Snapshot, RefusesAPickleThatWouldRunCode) {
   const std::string bomb = "cos\nsystem\n" + pickles::tuple({pickles::string("true")}) + "R";
-  EXPECT_THAT(refused(pickles::snapshot({bomb})), AllOf(StartsWith("file: "), HasSubstr("GLOBAL at byte")));
+  EXPECT_THAT(refused_snapshot(pickles::snapshot({bomb})),
+              AllOf(StartsWith("file: "), HasSubstr("GLOBAL at byte")));
 }
 
 TEST(Snapshot, ReadsOrRefusesWhateverIsFlipped) {
@@ -195,7 +202,7 @@ TEST(Snapshot, ReadsOrRefusesWhateverIsFlipped) {
       flip_bit(bytes, random() % (bytes.size() * 8));
     }
     try {
-      for (const Trace& trace : read(bytes)) validate(trace);
+      for (const Trace& trace : snapshots_of(bytes)) validate(trace);
     } catch (const Error& error) {
       ++refusals;
       ASSERT_THAT(error.what(), AllOf(StartsWith("file"), testing::Not(HasSubstr("\n"))));

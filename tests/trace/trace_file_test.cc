@@ -26,12 +26,12 @@ std::string written(const Trace& trace) {
   return out;
 }
 
-Trace read(const std::string& bytes) {
+Trace trace_of(const std::string& bytes) {
   return read_trace_file(source_of(bytes), "file");
 }
 
-std::string refused(const std::string& bytes) {
-  return refusal([&] { read(bytes); });
+std::string refused_file(const std::string& bytes) {
+  return refusal([&] { trace_of(bytes); });
 }
 
 std::vector<Trace> every_field() {
@@ -39,14 +39,14 @@ std::vector<Trace> every_field() {
 }
 
 TEST(TraceFile, ReadsWhatItWrites) {
-  for (const Trace& trace : every_field()) expect_same(read(written(trace)), trace);
+  for (const Trace& trace : every_field()) expect_same(trace_of(written(trace)), trace);
 }
 
 TEST(TraceFile, ReadsATraceOfNothing) {
   Trace trace;
   trace.device = 3;
   trace.settings = "expandable_segments:True";
-  expect_same(read(written(trace)), trace);
+  expect_same(trace_of(written(trace)), trace);
 }
 
 TEST(TraceFile, KeepsTheLargestNumbers) {
@@ -57,7 +57,7 @@ TEST(TraceFile, KeepsTheLargestNumbers) {
   trace.reserves = {{0, INT64_MAX}, {1, 0}};
   trace.ooms = {{1, INT64_MAX, INT64_MAX}};
   trace.marks = {{0, ""}, {1, std::string(100'000, 'x')}};
-  expect_same(read(written(trace)), trace);
+  expect_same(trace_of(written(trace)), trace);
 }
 
 /// Writes 40,000 requests, enough for several blocks, without an end.
@@ -73,11 +73,11 @@ std::string unfinished() {
 
 TEST(TraceFile, IsGoodUpToTheLastWholeBlockOfAKilledWriter) {
   const std::string bytes = unfinished();
-  const Trace trace = read(bytes);
+  const Trace trace = trace_of(bytes);
   EXPECT_FALSE(trace.complete);
   EXPECT_GT(trace.requests.size(), 10'000);
   EXPECT_LT(trace.requests.size(), 40'000) << "the last block was not written";
-  const Trace cut = read(bytes.substr(0, bytes.size() - 1));
+  const Trace cut = trace_of(bytes.substr(0, bytes.size() - 1));
   EXPECT_FALSE(cut.complete);
   EXPECT_LT(cut.requests.size(), trace.requests.size());
   EXPECT_GT(cut.requests.size(), 0);
@@ -86,7 +86,7 @@ TEST(TraceFile, IsGoodUpToTheLastWholeBlockOfAKilledWriter) {
 TEST(TraceFile, IsReadableWhereverItIsCut) {
   const std::string bytes = written(every_field().front());
   for (std::size_t length = 8; length < bytes.size(); ++length) {
-    EXPECT_FALSE(read(bytes.substr(0, length)).complete) << length;
+    EXPECT_FALSE(trace_of(bytes.substr(0, length)).complete) << length;
   }
 }
 
@@ -96,7 +96,7 @@ TEST(TraceFile, HandsOutWholeBlocks) {
   TraceWriter writer(
       [&](std::span<const std::byte> bytes) {
         sink_to(out)(bytes);
-        EXPECT_EQ(read(out).requests.size(), pieces++) << "of the blocks after the start, one each";
+        EXPECT_EQ(trace_of(out).requests.size(), pieces++) << "of the blocks after the start, one each";
       },
       {});
   for (int i = 0; i < 3; ++i) {
@@ -110,9 +110,9 @@ TEST(TraceFile, HasWhatWasFlushed) {
   std::string out;
   TraceWriter writer(sink_to(out), {});
   writer.allocate(100, 0, 0);
-  EXPECT_EQ(read(out).requests.size(), 0);
+  EXPECT_EQ(trace_of(out).requests.size(), 0);
   writer.flush();
-  EXPECT_EQ(read(out).requests.size(), 1);
+  EXPECT_EQ(trace_of(out).requests.size(), 1);
 }
 
 TEST(TraceFile, RefusesEveryFlippedBit) {
@@ -121,7 +121,7 @@ TEST(TraceFile, RefusesEveryFlippedBit) {
     std::string bytes = good;
     flip_bit(bytes, bit);
     try {
-      EXPECT_FALSE(read(bytes).complete)
+      EXPECT_FALSE(trace_of(bytes).complete)
           << bit;  // a longer length looks like the end of a killed writer's file
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), StartsWith("file: ")) << bit;
@@ -130,21 +130,21 @@ TEST(TraceFile, RefusesEveryFlippedBit) {
 }
 
 TEST(TraceFile, RefusesAnotherKindOrVersion) {
-  EXPECT_THAT(refused("STWTRACK"), HasSubstr("not a trace file of STWeaver"));
-  EXPECT_THAT(refused(""), HasSubstr("not a trace file of STWeaver"));
+  EXPECT_THAT(refused_file("STWTRACK"), HasSubstr("not a trace file of STWeaver"));
+  EXPECT_THAT(refused_file(""), HasSubstr("not a trace file of STWeaver"));
   std::string bytes = written(Trace{});
   bytes[8] = 2;
-  EXPECT_THAT(refused(bytes), HasSubstr("version 2, this program reads version 1"));
+  EXPECT_THAT(refused_file(bytes), HasSubstr("version 2, this program reads version 1"));
 }
 
 TEST(TraceFile, RefusesWhatFollowsTheEnd) {
-  EXPECT_THAT(refused(written(Trace{}) + "x"), HasSubstr("goes on after its end"));
+  EXPECT_THAT(refused_file(written(Trace{}) + "x"), HasSubstr("goes on after its end"));
 }
 
 TEST(TraceFile, RefusesBlocksOutOfOrder) {
   const std::string bytes = unfinished();
   const std::string header = written(Trace{}).substr(0, 12);
-  EXPECT_THAT(refused(header + bytes.substr(12 + 8 + 3)), HasSubstr("wrong checksum in block 0"));
+  EXPECT_THAT(refused_file(header + bytes.substr(12 + 8 + 3)), HasSubstr("wrong checksum in block 0"));
 }
 
 /// A file with the given payload in block 1, rightly checksummed.
@@ -162,21 +162,21 @@ std::string with_payload(const std::string& payload) {
 TEST(TraceFile, RefusesRecordsThatMakeNoSense) {
   using namespace std::string_literals;
   const std::string allocation = "\x00\x10\x00\x00"s;  // of a new class: 16 bytes, stream 0, pool 0
-  EXPECT_EQ(read(with_payload(allocation)).requests.size(), 1);
-  EXPECT_THAT(refused(with_payload("\x04"s)), HasSubstr("an unknown class in block 2"));
-  EXPECT_THAT(refused(with_payload(allocation + "\x08")), HasSubstr("an unknown class"));
-  EXPECT_THAT(refused(with_payload("\x02"s)), HasSubstr("an unknown request"));
-  EXPECT_THAT(refused(with_payload(allocation + "\x02\x02")), HasSubstr("a second free"));
-  EXPECT_THAT(refused(with_payload(allocation + "\x01\x01")), HasSubstr("a second drop"));
-  EXPECT_THAT(refused(with_payload(allocation + "\x02\x01")), HasSubstr("a second free"));
-  EXPECT_THAT(refused(with_payload("\x1b"s)), HasSubstr("an unknown record"));
-  EXPECT_THAT(refused(with_payload("\x00\x80"s)), HasSubstr("half a number"));
-  EXPECT_THAT(refused(with_payload(std::string(11, '\xff'))), HasSubstr("an endless number"));
-  EXPECT_THAT(refused(with_payload("\x03\x05hi"s)), HasSubstr("half a text"));
-  EXPECT_THAT(refused(with_payload("\x03\x03hi"s)), HasSubstr("half a text"));
-  EXPECT_THAT(refused(with_payload("\x07\x01"s)), HasSubstr("negative reserve"));
-  EXPECT_THAT(refused(with_payload(allocation + "\x0f\x00"s)), HasSubstr("out of order"));
-  EXPECT_THAT(refused(with_payload("\x17\x00"s)), HasSubstr("goes on after its end"));
+  EXPECT_EQ(trace_of(with_payload(allocation)).requests.size(), 1);
+  EXPECT_THAT(refused_file(with_payload("\x04"s)), HasSubstr("an unknown class in block 2"));
+  EXPECT_THAT(refused_file(with_payload(allocation + "\x08")), HasSubstr("an unknown class"));
+  EXPECT_THAT(refused_file(with_payload("\x02"s)), HasSubstr("an unknown request"));
+  EXPECT_THAT(refused_file(with_payload(allocation + "\x02\x02")), HasSubstr("a second free"));
+  EXPECT_THAT(refused_file(with_payload(allocation + "\x01\x01")), HasSubstr("a second drop"));
+  EXPECT_THAT(refused_file(with_payload(allocation + "\x02\x01")), HasSubstr("a second free"));
+  EXPECT_THAT(refused_file(with_payload("\x1b"s)), HasSubstr("an unknown record"));
+  EXPECT_THAT(refused_file(with_payload("\x00\x80"s)), HasSubstr("half a number"));
+  EXPECT_THAT(refused_file(with_payload(std::string(11, '\xff'))), HasSubstr("an endless number"));
+  EXPECT_THAT(refused_file(with_payload("\x03\x05hi"s)), HasSubstr("half a text"));
+  EXPECT_THAT(refused_file(with_payload("\x03\x03hi"s)), HasSubstr("half a text"));
+  EXPECT_THAT(refused_file(with_payload("\x07\x01"s)), HasSubstr("negative reserve"));
+  EXPECT_THAT(refused_file(with_payload(allocation + "\x0f\x00"s)), HasSubstr("out of order"));
+  EXPECT_THAT(refused_file(with_payload("\x17\x00"s)), HasSubstr("goes on after its end"));
 }
 
 TEST(TraceFile, RefusesATextThatNoBlockHolds) {

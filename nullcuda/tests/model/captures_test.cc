@@ -12,8 +12,6 @@
 namespace nullcuda {
 namespace {
 
-constexpr unsigned kNonBlocking = 1;
-
 // cudaError_t.
 constexpr int kInvalidValue = 1;
 constexpr int kIllegalState = 401;

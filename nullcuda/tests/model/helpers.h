@@ -10,7 +10,7 @@
 
 namespace nullcuda {
 
-inline constexpr std::uint64_t kMiB = 1ULL << 20;
+inline constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
 /// A small GPU: 64 MiB, of which the context has 4.
 inline Settings small_gpu() {

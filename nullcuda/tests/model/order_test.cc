@@ -20,7 +20,6 @@
 namespace nullcuda {
 namespace {
 
-constexpr unsigned kNonBlocking = 1;
 constexpr std::uint64_t kPlace = 0x1000;
 constexpr std::uint64_t kSize = 512;
 
