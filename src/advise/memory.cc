@@ -16,9 +16,9 @@ namespace {
 
 constexpr double kHalf = 2;  // bytes of bf16
 
-/// fp32 master weights and two moments.
+/// Master weights and two moments.
 double optimizer_state_bytes(const Configuration& how) {
-  return 4 + 2.0 * how.moment_bytes;
+  return how.master_bytes + 2.0 * how.moment_bytes;
 }
 
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
@@ -47,6 +47,12 @@ double workspaces(const Job& job) {
   // get_multi_stream_cublas_workspace).
   const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
   return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
+}
+
+/// Where Megatron-LM's own products gather the tokens of all ranks; it stays (GlobalMemoryBuffer).
+double gather_buffer(const Job& job) {
+  const Configuration& how = job.configuration;
+  return how.legacy && how.sequence_parallel && how.tp > 1 ? activation_bytes(job) * how.tp : 0;
 }
 
 /// Weights of a stage: what all tokens pass, its experts, and embeddings.
@@ -305,7 +311,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   RankMemory memory;
   memory.stage = stage;
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
-                  gathered_for_a_step(job, stage);
+                  gather_buffer(job) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
@@ -353,6 +359,7 @@ Trace rank_trace(const Job& job, int stage) {
   if (states.optimizer > 0)
     for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
+  if (const double buffer = gather_buffer(job); buffer > 0) ledger.allocate(buffer);
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
