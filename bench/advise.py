@@ -130,12 +130,12 @@ RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernor
 RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
 BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
-# Bytes of weights, gradients, the optimizer's own parameters and each moment, as recipes of Megatron-Bridge
-# set them: its llama and qwen3 perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8
-# fp8_param_gather and disable_parameter_transpose_cache, moonlight_16b.py use_precision_aware_optimizer with
-# exp_avg_dtype and exp_avg_sq_dtype (its store_param_remainders is Megatron-LM's default).
-PRECISION = {"llama3_70b": (1, 2, 4, 4), "qwen3_30b_a3b": (2, 2, 4, 4), "moonlight_16b": (2, 2, 2, 2)}
-PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes"]
+# Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3 perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8
+# fp8_param_gather and disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as
+# well. Its optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's MixedPrecisionConfig
+# hands it an fp8_recipe whatever the precision, and then Megatron-LM has them itself (OptimizerConfig).
+PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
+PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
 COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
 # What these jobs ran with. Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_
 # dataset), and its recipes have the loss of TransformerEngine (cross_entropy_fusion_impl). Those of STAlloc
@@ -177,7 +177,7 @@ def job_of(given: Row) -> dict[str, Any]:
     row: dict[str, Any] = {"model": model} | dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)
     if model in SHAPES_OF_JOBS:
         row = dict(zip(SHAPE, SHAPES_OF_JOBS[model].split(), strict=False))
-    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4, 4)), strict=True))
+    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
     arguments = ARGUMENTS[BRIDGE] if project == BRIDGE else ARGUMENTS[model]
     return row | {
         "untied": 1,

@@ -22,6 +22,7 @@ enum class Loss : std::uint8_t {
   kMegatron,           ///< in place on a copy in fp32
   kTransformerEngine,  ///< in place: the gradient of the logits takes their place
   kPyTorch,            ///< operator by operator, in fp32
+  kCompiled,           ///< PyTorch's in one kernel, which keeps the logits
 };
 
 /// What the layers are made of.
@@ -69,8 +70,7 @@ struct Configuration {
   bool narrow_inputs = true;  ///< products keep their inputs as narrow as they take them (TransformerEngine)
   int weight_bytes = 2;       ///< per parameter of layers; embeddings are bf16
   int gradient_bytes = 4;     ///< per parameter, as it is reduced
-  int master_bytes = 4;       ///< of the optimizer's own parameters: fp32, or what that has beyond bf16
-  int moment_bytes = 4;       ///< of each of its two moments
+  int moment_bytes = 4;       ///< of each of the optimizer's two moments, beside an fp32 parameter
 };
 
 /// By how much a real job differs from the memory model (calibration.h).

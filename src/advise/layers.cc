@@ -260,17 +260,31 @@ Tape head_tape(const Job& job) {
   const bool in_place = s.how.loss == Loss::kTransformerEngine;
   const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
                                 false, s.gathered, in_place);
-  if (in_place) {
-    tape.apply({narrow}, kFloat * s.own, {.passes = true});
-    return tape;
-  }
-  const Tensor wide = tape.apply({narrow}, kFloat * logits);
-  // In place: the exponential, and the gradient of it.
-  if (s.how.loss == Loss::kMegatron) {
-    tape.apply({wide}, kFloat * s.own, {.saved = {wide}, .passes = true});
-  } else {
-    const Tensor logarithms = tape.apply({wide}, kFloat * logits, {.saved = {tape.next()}});
-    tape.apply({logarithms}, kFloat, {.saved = {logarithms}});
+  const double losses = kFloat * s.own;
+  const double wide_logits = kFloat * logits;
+  switch (s.how.loss) {
+    case Loss::kMegatron: {
+      // In place: the exponential, and the gradient of it.
+      const Tensor wide = tape.apply({narrow}, wide_logits);
+      tape.apply({wide}, losses, {.saved = {wide}, .passes = true});
+      break;
+    }
+    case Loss::kTransformerEngine:
+      tape.apply({narrow}, losses, {.passes = true});
+      break;
+    case Loss::kCompiled:
+      tape.apply({narrow}, losses, {.saved = {narrow}});
+      break;
+    case Loss::kPyTorch: {
+      // Where ranks share the vocabulary, what is shifted by its maximum lives beside its logarithms, and
+      // three terms of the gradient at once (torch/distributed/tensor/parallel/loss.py).
+      const double shifted = s.how.tp > 1 ? wide_logits : 0;
+      const Tensor wide = tape.apply({narrow}, wide_logits);
+      const Tensor logarithms = tape.apply(
+          {wide}, wide_logits, {.saved = {tape.next()}, .forward = shifted, .backward = 2 * shifted});
+      tape.apply({logarithms}, kFloat, {.saved = {logarithms}});
+      break;
+    }
   }
   return tape;
 }

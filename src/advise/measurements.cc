@@ -200,7 +200,9 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
-  how.loss = Loss::kPyTorch;
+  // torchtitan compiles the loss, too, since some time between its tables of December 2024, when that caused
+  // errors (train.py), and June 2025 (components/loss.py).
+  how.loss = how.compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
@@ -273,7 +275,6 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
   how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
   how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
-  how.master_bytes = sheet.whole(row, "master_bytes", how.master_bytes);
   how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
   how.virtual_stages = sheet.whole(row, "vp", 1);
   how.ep = sheet.whole(row, "ep", 1);

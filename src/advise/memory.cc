@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,9 +17,9 @@ namespace {
 
 constexpr double kHalf = 2;  // bytes of bf16
 
-/// Master weights and two moments.
+/// fp32 master weights and two moments.
 double optimizer_state_bytes(const Configuration& how) {
-  return how.master_bytes + 2.0 * how.moment_bytes;
+  return 4 + 2.0 * how.moment_bytes;
 }
 
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
@@ -279,9 +280,19 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
   return memory;
 }
 
-/// Once per step, while the optimizer runs: modules of PyTorch make a gradient and a root of their own.
-double optimizer_bytes(const Job& job, const States& states) {
-  return job.configuration.compiled ? 0 : states.optimizer * 2 / 3;
+/// Whether PyTorch's optimizer runs, which makes its moments in the first step.
+bool has_plain_optimizer(const Configuration& how) {
+  return !how.compiled && !how.legacy;
+}
+
+/// Blocks of each step, while the optimizer runs. PyTorch's makes a gradient and a root of its own;
+/// Megatron-LM's wants gradients in fp32, and copies those that were reduced in fewer bytes
+/// (DistributedOptimizer._copy_model_grads_to_main_grads).
+std::vector<double> optimizer_blocks(const Job& job, const States& states) {
+  const Configuration& how = job.configuration;
+  if (has_plain_optimizer(how)) return {states.optimizer / 3, states.optimizer / 3};
+  if (how.gradient_bytes >= 4) return {};
+  return {states.optimizer * 4 / optimizer_state_bytes(how)};
 }
 
 }  // namespace
@@ -326,7 +337,9 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
-  memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
+  const std::vector<double> blocks = optimizer_blocks(job, states);
+  const double optimizer = std::accumulate(blocks.begin(), blocks.end(), 0.0);
+  memory.transient = std::max(most, optimizer - memory.activations);
   memory.states *= job.calibration.states;
   memory.activations *= job.calibration.activations;
   memory.transient *= job.calibration.activations;
@@ -355,7 +368,7 @@ Trace rank_trace(const Job& job, int stage) {
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
   // Modules of PyTorch have an optimizer that makes its moments in the first step.
-  const bool late = !how.compiled;
+  const bool late = has_plain_optimizer(how);
   if (states.optimizer > 0)
     for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
@@ -376,13 +389,15 @@ Trace rank_trace(const Job& job, int stage) {
   for (int step = 0; step < kSteps; ++step) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
-    const double bytes = optimizer_bytes(job, states) / 2;
-    if (bytes == 0) continue;
-    const std::size_t gradient = ledger.allocate(bytes);
-    for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
-    const std::size_t root = ledger.allocate(bytes);
-    ledger.free(gradient);
-    ledger.free(root);
+    std::vector<std::size_t> made;
+    for (const double bytes : optimizer_blocks(job, states)) {
+      if (bytes == 0) continue;
+      // The moments come behind the gradient.
+      if (made.size() == 1 && late && step == 0)
+        for (int i = 0; i < 2; ++i) ledger.allocate(states.optimizer / 3);
+      made.push_back(ledger.allocate(bytes));
+    }
+    for (const std::size_t block : made) ledger.free(block);
   }
   mark("end");
   return trace;
