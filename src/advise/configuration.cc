@@ -55,7 +55,6 @@ void use_pytorch_modules(Job& job) {
 void use_legacy_modules(Job& job) {
   job.configuration.compiled = false;
   job.configuration.legacy = true;
-  job.configuration.fused_experts = false;
 }
 
 int data_parallel(const Configuration& configuration) {

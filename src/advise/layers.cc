@@ -119,7 +119,7 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
+  const Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -130,18 +130,17 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
     turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
-  // Sequences first, each in a block of its own.
-  if (s.how.legacy) qkv = turned = tape.apply({turned, qkv}, kHalf * width);
   if (s.how.flash_attention) {
+    // Legacy models bring all of them into the library's order.
+    std::vector<Tensor> heads = {turned, qkv};
+    if (s.how.legacy) heads = {tape.apply(heads, kHalf * width)};
     // What it gives it needs again, too. The library's result has sequences first, and stays beside what is
     // made of it for the next product.
     const double own = s.flash_library && s.how.micro_batch > 1 ? kHalf * s.context : 0;
-    std::vector<Tensor> inputs = {turned};
-    if (qkv != turned) inputs.push_back(qkv);
-    std::vector<Tensor> saved = inputs;
+    std::vector<Tensor> saved = heads;
     if (own == 0) saved.push_back(tape.next());
     return tape.apply(
-        inputs, kHalf * s.context,
+        heads, kHalf * s.context,
         {.saved = saved, .kept = kFloat * s.tokens * m.heads / s.how.tp + own, .backward = kFloat * s.query});
   }
   if (!keeps_cheap(s.how))  // scores are had again as a whole
@@ -276,13 +275,14 @@ Tape head_tape(const Job& job) {
       tape.apply({narrow}, losses, {.saved = {narrow}});
       break;
     case Loss::kPyTorch: {
-      // Where ranks share the vocabulary, what is shifted by its maximum lives beside its logarithms, and
-      // three terms of the gradient at once (torch/distributed/tensor/parallel/loss.py).
-      const double shifted = s.how.tp > 1 ? wide_logits : 0;
       const Tensor wide = tape.apply({narrow}, wide_logits);
-      const Tensor logarithms = tape.apply(
-          {wide}, wide_logits, {.saved = {tape.next()}, .forward = shifted, .backward = 2 * shifted});
-      tape.apply({logarithms}, kFloat, {.saved = {logarithms}});
+      const bool shared = s.how.tp > 1;
+      // Where ranks share the vocabulary, the logarithms' operator needs the logits without their maximum,
+      // and leaves its gradient to the next, of three terms (torch/distributed/tensor/parallel/loss.py).
+      const Tensor logarithms =
+          tape.apply({wide}, wide_logits,
+                     {.saved = {tape.next()}, .forward = shared ? wide_logits : 0, .passes = shared});
+      tape.apply({logarithms}, kFloat, {.saved = {logarithms}, .backward = shared ? 2 * wide_logits : 0});
       break;
     }
   }

@@ -1,9 +1,9 @@
 #include "advise/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -288,11 +288,11 @@ bool has_plain_optimizer(const Configuration& how) {
 /// Blocks of each step, while the optimizer runs. PyTorch's makes a gradient and a root of its own;
 /// Megatron-LM's wants gradients in fp32, and copies those that were reduced in fewer bytes
 /// (DistributedOptimizer._copy_model_grads_to_main_grads).
-std::vector<double> optimizer_blocks(const Job& job, const States& states) {
+std::array<double, 2> optimizer_blocks(const Job& job, const States& states) {
   const Configuration& how = job.configuration;
   if (has_plain_optimizer(how)) return {states.optimizer / 3, states.optimizer / 3};
   if (how.gradient_bytes >= 4) return {};
-  return {states.optimizer * 4 / optimizer_state_bytes(how)};
+  return {states.optimizer * 4 / optimizer_state_bytes(how), 0};
 }
 
 }  // namespace
@@ -337,9 +337,8 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
-  const std::vector<double> blocks = optimizer_blocks(job, states);
-  const double optimizer = std::accumulate(blocks.begin(), blocks.end(), 0.0);
-  memory.transient = std::max(most, optimizer - memory.activations);
+  const auto [gradient, root] = optimizer_blocks(job, states);
+  memory.transient = std::max(most, gradient + root - memory.activations);
   memory.states *= job.calibration.states;
   memory.activations *= job.calibration.activations;
   memory.transient *= job.calibration.activations;
@@ -389,15 +388,12 @@ Trace rank_trace(const Job& job, int stage) {
   for (int step = 0; step < kSteps; ++step) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
-    std::vector<std::size_t> made;
-    for (const double bytes : optimizer_blocks(job, states)) {
-      if (bytes == 0) continue;
-      // The moments come behind the gradient.
-      if (made.size() == 1 && late && step == 0)
-        for (int i = 0; i < 2; ++i) ledger.allocate(states.optimizer / 3);
-      made.push_back(ledger.allocate(bytes));
-    }
-    for (const std::size_t block : made) ledger.free(block);
+    const auto [gradient_bytes, root_bytes] = optimizer_blocks(job, states);
+    if (gradient_bytes == 0) continue;
+    const std::size_t gradient = ledger.allocate(gradient_bytes);
+    for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
+    if (root_bytes > 0) ledger.free(ledger.allocate(root_bytes));
+    ledger.free(gradient);
   }
   mark("end");
   return trace;
