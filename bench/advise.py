@@ -130,10 +130,11 @@ RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernor
 RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
 BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
-# Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3 perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8
-# fp8_param_gather and disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as
-# well. Its optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's MixedPrecisionConfig
-# hands it an fp8_recipe whatever the precision, and then Megatron-LM has them itself (OptimizerConfig).
+# Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3
+# perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8 fp8_param_gather and
+# disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well. Its
+# optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's MixedPrecisionConfig hands it
+# an fp8_recipe whatever the precision, and then Megatron-LM keeps them itself (OptimizerConfig).
 PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
 PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
 COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
@@ -155,8 +156,8 @@ ARGUMENTS = {
     "qwen15_moe_a27b": [*LLAMA, "no-bias-swiglu-fusion=True"],
 }
 # The job that is called gpt2_345m has GPT-2's sizes, and Llama's layers and vocabulary.
-LAYOUT_COLUMNS = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "vp", "cp", "ep"]
 SHAPES_OF_JOBS = {"gpt2_345m": "1 24 1024 4096 16 16 32000"}
+LAYOUT_OF_PEAKS = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "vp", "cp", "ep"]
 
 
 def allocated_bytes(given: Row) -> int:
@@ -170,15 +171,14 @@ def allocated_bytes(given: Row) -> int:
 
 
 def job_of(given: Row) -> dict[str, Any]:
-    """Tell what a row does not say of its job, but its software."""
+    """Tell what a row, and the software that it is of, say of its job besides the layout."""
     model = given["model"]
-    project = BRIDGE if given["source"].startswith(BRIDGE) else STALLOC
     # A public model has its own shape.
     row: dict[str, Any] = {"model": model} | dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)
     if model in SHAPES_OF_JOBS:
         row = dict(zip(SHAPE, SHAPES_OF_JOBS[model].split(), strict=False))
     row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
-    arguments = ARGUMENTS[BRIDGE] if project == BRIDGE else ARGUMENTS[model]
+    arguments = ARGUMENTS[BRIDGE if given["source"].startswith(BRIDGE) else model]
     return row | {
         "untied": 1,
         "etp": 1,
@@ -203,7 +203,7 @@ def table_of_tables(source: Path, path: Path) -> list[str]:
             known = given["outcome"] == "ok" and given["allocator"] not in ("gmlake", "stalloc")
             if not (known and all(given[key] for key in COMPLETE) and given["recompute"] in RECOMPUTES):
                 continue
-            row = {key: given[key] for key in LAYOUT_COLUMNS} | job_of(given)
+            row = {key: given[key] for key in LAYOUT_OF_PEAKS} | job_of(given)
             rows.append(row)
             layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
             names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))
