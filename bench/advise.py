@@ -12,6 +12,7 @@ the memory model is fitted.
 import argparse
 import csv
 import json
+import re
 import statistics
 import subprocess
 import tempfile
@@ -128,43 +129,83 @@ STAGES = {"GPUs 0-3 (first stage)": 0, "GPUs 4-7 (second stage)": 1}
 RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernorm+moe_act": "selective"}
 RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
+BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
 # Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3
 # perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8 fp8_param_gather and
-# disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well.
+# disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well. Its
+# optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's MixedPrecisionConfig hands it
+# an fp8_recipe whatever the precision, and then Megatron-LM keeps them itself (OptimizerConfig).
 PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
 PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
 COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
+# What these jobs ran with. Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_
+# dataset), and its recipes have the loss of TransformerEngine (cross_entropy_fusion_impl). Those of STAlloc
+# are its example/*/ZR.sh: legacy models of Megatron-LM 0.8 with dropout and Llama 2's tokenizer, and experts
+# of 0.10, one after another.
+LLAMA = ["hidden-dropout=0.0", "position-embedding-type=rope"]
+LEGACY = ["position-embedding-type=rope", "no-gradient-accumulation-fusion=True"]
+ARGUMENTS = {
+    BRIDGE: [
+        *LLAMA,
+        "moe-grouped-gemm=True",
+        "no-create-attention-mask-in-dataloader=True",
+        "cross-entropy-fusion-impl=te",
+    ],
+    "llama2_7b": LEGACY,
+    "gpt2_345m": LEGACY,
+    "qwen15_moe_a27b": [*LLAMA, "no-bias-swiglu-fusion=True"],
+}
+# The job that is called gpt2_345m has GPT-2's sizes, and Llama's layers and vocabulary.
+SHAPES_OF_JOBS = {"gpt2_345m": "1 24 1024 4096 16 16 32000"}
+LAYOUT_OF_PEAKS = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "vp", "cp", "ep"]
+
+
+def allocated_bytes(given: Row) -> int:
+    """Read the peak. STAlloc divides by 1024^3 (utils/memory_patcher.py).
+
+    Where a row contradicts itself, its note says what the other figures of the row amount to.
+    """
+    implied = re.search(r"implies ([0-9.]+)", given["note"])
+    unit = 2**30 if given["source"].startswith(STALLOC) else UNITS[given["unit"]]
+    return round(float(implied[1] if implied else given["peak_allocated"]) * unit)
+
+
+def job_of(given: Row) -> dict[str, Any]:
+    """Tell what a row, and the software that it is of, say of its job besides the layout."""
+    model = given["model"]
+    # A public model has its own shape.
+    row: dict[str, Any] = {"model": model} | dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)
+    if model in SHAPES_OF_JOBS:
+        row = dict(zip(SHAPE, SHAPES_OF_JOBS[model].split(), strict=False))
+    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
+    arguments = ARGUMENTS[BRIDGE if given["source"].startswith(BRIDGE) else model]
+    return row | {
+        "untied": 1,
+        "etp": 1,
+        "sharding": "distributed_optimizer",
+        "gpu": "H100" if given["gpu"].startswith("H100") else "A100",
+        "precision": given["precision"],
+        "recompute": RECOMPUTES[given["recompute"]],
+        "transformer_impl": "legacy" if arguments == LEGACY else "transformer_engine",
+        "offload": int("optimizer offload" in given["sharding"]),
+        "other_args": ";".join(arguments),
+        "stage": STAGES.get(given["where"].partition(",")[0], "fullest"),
+        "peak_allocated_bytes": allocated_bytes(given),
+    }
 
 
 def table_of_tables(source: Path, path: Path) -> list[str]:
     """Write the rows that tell the whole of a job that ran as a table of peaks; returns their names."""
-    rows, names = [], []
+    rows: list[dict[str, Any]] = []
+    names = []
     with source.open(newline="") as file:
         for given in csv.DictReader(file):
             known = given["outcome"] == "ok" and given["allocator"] not in ("gmlake", "stalloc")
             if not (known and all(given[key] for key in COMPLETE) and given["recompute"] in RECOMPUTES):
                 continue
-            row: dict[str, Any] = {key: given[key] for key in ("model", "gpus", "seq", "mbs", "gbs", "tp")}
-            row |= {key: given[key] for key in ("pp", "vp", "cp", "ep")} | {
-                "sharding": "distributed_optimizer"
-            }
-            row |= {"gpu": "H100" if given["gpu"].startswith("H100") else "A100"}
-            row |= dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)  # the model has its own
-            row |= {"recompute": RECOMPUTES[given["recompute"]], "etp": 1, "untied": 1}
-            row |= {"precision": given["precision"]}
-            row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(given["model"], (2, 4, 4)), strict=True))
-            row["stage"] = STAGES.get(given["where"].partition(",")[0], "fullest")
-            layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
-            row["offload"] = int("optimizer offload" in given["sharding"])
-            arguments = ["moe-grouped-gemm=True"]
-            if given["model"] != "gpt2_345m":
-                arguments += ["hidden-dropout=0.0", "position-embedding-type=rope"]
-            # Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_dataset).
-            if given["source"].startswith("NVIDIA-NeMo"):
-                arguments.append("no-create-attention-mask-in-dataloader=True")
-            row["other_args"] = ";".join(arguments)
-            row["peak_allocated_bytes"] = round(float(given["peak_allocated"]) * UNITS[given["unit"]])
+            row = {key: given[key] for key in LAYOUT_OF_PEAKS} | job_of(given)
             rows.append(row)
+            layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
             names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))
     write_table(path, rows)
     return names

@@ -45,11 +45,16 @@ auto value_of(const Table& table, const std::string& name, const char* what) {
 void use_pytorch_modules(Job& job) {
   Configuration& how = job.configuration;
   how.compiled = false;
-  how.fused_loss = false;
+  how.loss = Loss::kPyTorch;
   how.fused_gradients = false;
   how.fused_experts = false;
   how.dropout = false;
   how.rotary = job.model.gated_mlp;  // as Llama and those after it; GPT-2's positions are learned
+}
+
+void use_legacy_modules(Job& job) {
+  job.configuration.compiled = false;
+  job.configuration.legacy = true;
 }
 
 int data_parallel(const Configuration& configuration) {

@@ -17,6 +17,14 @@ enum class Recompute : std::uint8_t {
   kFull,       ///< a layer keeps its input only
 };
 
+/// How the loss is computed from bf16 logits.
+enum class Loss : std::uint8_t {
+  kMegatron,           ///< in place on a copy in fp32
+  kTransformerEngine,  ///< in place: the gradient of the logits takes their place
+  kPyTorch,            ///< operator by operator, in fp32
+  kCompiled,           ///< PyTorch's in one kernel, which keeps the logits
+};
+
 /// What the layers are made of.
 enum class Modules : std::uint8_t {
   kMegatron,  ///< Megatron-LM with TransformerEngine
@@ -49,9 +57,11 @@ struct Configuration {
   bool flash_library = false;     ///< the library of that name computes it, whatever the GPU would be given
   bool grouped_experts = true;    ///< one call for the products of all experts of a rank
   bool compiled = true;           ///< pointwise operators are fused
-  bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does
-  bool fused_gradients = true;    ///< products add to the main gradients of weights by themselves
-  bool rotary = true;             ///< positions turn queries and keys
+  bool fused_gate = true;         ///< and so are the two halves of a gated MLP
+  bool legacy = false;            ///< Megatron-LM's models from before its core (--use-legacy-models)
+  Loss loss = Loss::kMegatron;
+  bool fused_gradients = true;  ///< products add to the main gradients of weights by themselves
+  bool rotary = true;           ///< positions turn queries and keys
   bool dropout = false;
   bool attention_mask = false;  ///< the data loader makes one: a byte for each pair of tokens
   bool deterministic = false;   ///< with the workspaces that cuBLAS then needs
@@ -79,6 +89,8 @@ struct Job {
 
 /// Has the layers made of modules of PyTorch, which fuse nothing.
 void use_pytorch_modules(Job& job);
+/// Has them made of Megatron-LM's legacy modules: not compiled either, beside its own loss and collectives.
+void use_legacy_modules(Job& job);
 
 /// Data parallel size: gpus / (tp pp cp).
 int data_parallel(const Configuration& configuration);

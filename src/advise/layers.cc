@@ -19,6 +19,7 @@ bool has_flash_library(const Job& job) {
   const Gpu& gpu = job.gpu;
   const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
   const Configuration& how = job.configuration;
+  if (how.legacy) return true;
   return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
 }
 
@@ -95,12 +96,14 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
 }
 
-/// A product with weights that ranks share; `cheap`: its input can be had again cheaply.
+/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `in_place`: what is
+/// made of its output, its gradient in the end, takes its place.
 Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
-               double gathered) {
+               double gathered, bool in_place = false) {
   const bool keeps = !cheap || keeps_cheap(s.how);
   OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
-  if (keeps && s.kept_input == kHalf) memory.saved = {x};
+  if (in_place) memory.saved.push_back(tape.next());
+  if (keeps && s.kept_input == kHalf) memory.saved.push_back(x);
   if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
   memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
@@ -116,7 +119,7 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
+  const Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -128,13 +131,17 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
   }
   if (s.how.flash_attention) {
+    // Legacy models bring all of them into the library's order.
+    std::vector<Tensor> heads = {turned, qkv};
+    if (s.how.legacy) heads = {tape.apply(heads, kHalf * width)};
     // What it gives it needs again, too. The library's result has sequences first, and stays beside what is
     // made of it for the next product.
     const double own = s.flash_library && s.how.micro_batch > 1 ? kHalf * s.context : 0;
-    return tape.apply({turned, qkv}, kHalf * s.context,
-                      {.saved = own > 0 ? std::vector{turned, qkv} : std::vector{turned, qkv, tape.next()},
-                       .kept = kFloat * s.tokens * m.heads / s.how.tp + own,
-                       .backward = kFloat * s.query});
+    std::vector<Tensor> saved = heads;
+    if (own == 0) saved.push_back(tape.next());
+    return tape.apply(
+        heads, kHalf * s.context,
+        {.saved = saved, .kept = kFloat * s.tokens * m.heads / s.how.tp + own, .backward = kFloat * s.query});
   }
   if (!keeps_cheap(s.how))  // scores are had again as a whole
     return tape.apply({turned, qkv}, kHalf * s.context,
@@ -168,7 +175,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   }
   const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.gathered);
   Tensor active = 0;
-  if (m.gated_mlp && !s.how.compiled) {
+  if (m.gated_mlp && !(s.how.compiled && s.how.fused_gate)) {
     // Both halves are views, whose gradients become one at the end.
     const Tensor first = tape.apply({up}, 0, {.gradient = kHalf * inner});
     const Tensor second = tape.apply({up}, 0, {.passes = true, .gradient = kHalf * inner});
@@ -249,15 +256,35 @@ Tape head_tape(const Job& job) {
   const double logits = s.tokens * padded_vocabulary(job) / job.configuration.tp;
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);
-  const Tensor narrow =
-      product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, false, s.gathered);
-  const Tensor wide = tape.apply({narrow}, kFloat * logits);
-  // In place: the exponential, and the gradient of it.
-  if (s.how.fused_loss) {
-    tape.apply({wide}, kFloat * s.own, {.saved = {wide}, .passes = true});
-  } else {
-    const Tensor logarithms = tape.apply({wide}, kFloat * logits, {.saved = {tape.next()}});
-    tape.apply({logarithms}, kFloat, {.saved = {logarithms}});
+  const bool in_place = s.how.loss == Loss::kTransformerEngine;
+  const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
+                                false, s.gathered, in_place);
+  const double losses = kFloat * s.own;
+  const double wide_logits = kFloat * logits;
+  switch (s.how.loss) {
+    case Loss::kMegatron: {
+      // In place: the exponential, and the gradient of it.
+      const Tensor wide = tape.apply({narrow}, wide_logits);
+      tape.apply({wide}, losses, {.saved = {wide}, .passes = true});
+      break;
+    }
+    case Loss::kTransformerEngine:
+      tape.apply({narrow}, losses, {.passes = true});
+      break;
+    case Loss::kCompiled:
+      tape.apply({narrow}, losses, {.saved = {narrow}});
+      break;
+    case Loss::kPyTorch: {
+      const Tensor wide = tape.apply({narrow}, wide_logits);
+      const bool shared = s.how.tp > 1;
+      // Where ranks share the vocabulary, the logarithms' operator needs the logits without their maximum,
+      // and leaves its gradient to the next, of three terms (torch/distributed/tensor/parallel/loss.py).
+      const Tensor logarithms =
+          tape.apply({wide}, wide_logits,
+                     {.saved = {tape.next()}, .forward = shared ? wide_logits : 0, .passes = shared});
+      tape.apply({logarithms}, kFloat, {.saved = {logarithms}, .backward = shared ? 2 * wide_logits : 0});
+      break;
+    }
   }
   return tape;
 }

@@ -200,7 +200,9 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
-  how.fused_loss = false;
+  // torchtitan compiles the loss, too, since some time between its tables of December 2024, when that caused
+  // errors (train.py), and June 2025 (components/loss.py).
+  how.loss = how.compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
@@ -289,6 +291,8 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.flash_library = sheet.cell(row, "attention_backend") == "flash";
   // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
   how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
+  how.fused_gate = !has("no-bias-swiglu-fusion=True");
+  if (has("cross-entropy-fusion-impl=te")) how.loss = Loss::kTransformerEngine;
   how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
   how.rounds = number_after(arguments, "microbatch-group-size-per-virtual-pipeline-stage=");
   how.first_layers = number_after(arguments, "decoder-first-pipeline-num-layers=");
@@ -303,6 +307,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.dropout = !has("hidden-dropout=0.0");
   how.rotary = has("position-embedding-type=rope");
   if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
+  if (sheet.cell(row, "transformer_impl") == "legacy") use_legacy_modules(measured.job);
   how.flash_attention =
       sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
   const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);

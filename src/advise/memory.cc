@@ -1,6 +1,7 @@
 #include "advise/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -47,6 +48,12 @@ double workspaces(const Job& job) {
   // get_multi_stream_cublas_workspace).
   const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
   return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
+}
+
+/// Where Megatron-LM's own products gather the tokens of all ranks; it stays (GlobalMemoryBuffer).
+double gather_buffer(const Job& job) {
+  const Configuration& how = job.configuration;
+  return how.legacy && how.sequence_parallel && how.tp > 1 ? activation_bytes(job) * how.tp : 0;
 }
 
 /// Weights of a stage: what all tokens pass, its experts, and embeddings.
@@ -273,9 +280,19 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
   return memory;
 }
 
-/// Once per step, while the optimizer runs: modules of PyTorch make a gradient and a root of their own.
-double optimizer_bytes(const Job& job, const States& states) {
-  return job.configuration.compiled ? 0 : states.optimizer * 2 / 3;
+/// Whether PyTorch's optimizer runs, which makes its moments in the first step.
+bool has_plain_optimizer(const Configuration& how) {
+  return !how.compiled && !how.legacy;
+}
+
+/// Blocks of each step, while the optimizer runs. PyTorch's makes a gradient and a root of its own;
+/// Megatron-LM's wants gradients in fp32, and copies those that were reduced in fewer bytes
+/// (DistributedOptimizer._copy_model_grads_to_main_grads).
+std::array<double, 2> optimizer_blocks(const Job& job, const States& states) {
+  const Configuration& how = job.configuration;
+  if (has_plain_optimizer(how)) return {states.optimizer / 3, states.optimizer / 3};
+  if (how.gradient_bytes >= 4) return {};
+  return {states.optimizer * 4 / optimizer_state_bytes(how), 0};
 }
 
 }  // namespace
@@ -305,7 +322,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   RankMemory memory;
   memory.stage = stage;
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
-                  gathered_for_a_step(job, stage);
+                  gather_buffer(job) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
@@ -320,7 +337,8 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
-  memory.transient = std::max(most, optimizer_bytes(job, states) - memory.activations);
+  const auto [gradient, root] = optimizer_blocks(job, states);
+  memory.transient = std::max(most, gradient + root - memory.activations);
   memory.states *= job.calibration.states;
   memory.activations *= job.calibration.activations;
   memory.transient *= job.calibration.activations;
@@ -349,10 +367,11 @@ Trace rank_trace(const Job& job, int stage) {
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
   // Modules of PyTorch have an optimizer that makes its moments in the first step.
-  const bool late = !how.compiled;
+  const bool late = has_plain_optimizer(how);
   if (states.optimizer > 0)
     for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
   ledger.allocate(workspaces(job));
+  if (const double buffer = gather_buffer(job); buffer > 0) ledger.allocate(buffer);
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
@@ -369,13 +388,12 @@ Trace rank_trace(const Job& job, int stage) {
   for (int step = 0; step < kSteps; ++step) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
-    const double bytes = optimizer_bytes(job, states) / 2;
-    if (bytes == 0) continue;
-    const std::size_t gradient = ledger.allocate(bytes);
+    const auto [gradient_bytes, root_bytes] = optimizer_blocks(job, states);
+    if (gradient_bytes == 0) continue;
+    const std::size_t gradient = ledger.allocate(gradient_bytes);
     for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
-    const std::size_t root = ledger.allocate(bytes);
+    if (root_bytes > 0) ledger.free(ledger.allocate(root_bytes));
     ledger.free(gradient);
-    ledger.free(root);
   }
   mark("end");
   return trace;

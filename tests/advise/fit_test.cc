@@ -98,6 +98,41 @@ TEST(Measurements, TellThePrecisionAndTheArgumentsOfAPeak) {
   EXPECT_FALSE(told.configuration.grouped_experts);
 }
 
+TEST(Measurements, TellWhatModulesAPeakWasMeasuredWith) {
+  const auto read = [](const std::string& modules, const std::string& arguments) {
+    const std::string csv = text(
+        "gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,mbs,gbs,transformer_impl,other_args,peak_allocated_"
+        "bytes\nH100,8,12,512,8,1024,50257,1,4,4,40,",
+        modules, ",", arguments, ",1e9\n");
+    return read_measurements(csv, "t.csv").rows.at(0).job.configuration;
+  };
+  const Configuration plain = read("transformer_engine", "");
+  EXPECT_TRUE(plain.compiled && plain.fused_gate && plain.flash_attention && !plain.legacy);
+  EXPECT_EQ(plain.loss, Loss::kMegatron);
+  EXPECT_EQ(read("", "cross-entropy-fusion-impl=te").loss, Loss::kTransformerEngine);
+  EXPECT_FALSE(read("", "no-bias-swiglu-fusion=True").fused_gate);
+  EXPECT_FALSE(read("local", "").flash_attention);
+  const Configuration legacy = read("legacy", "no-gradient-accumulation-fusion=True");
+  EXPECT_TRUE(legacy.legacy && legacy.flash_attention && legacy.dropout);
+  EXPECT_FALSE(legacy.compiled || legacy.fused_gradients);
+  EXPECT_EQ(legacy.loss, Loss::kMegatron);
+}
+
+TEST(Measurements, TorchtitanCompilesTheLossSince2025) {
+  const auto read = [](const char* date, int compile) {
+    return read_measurements(
+               text("model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu,date,compile\n"
+                    "llama31_8b,H100,8,1,8,8192,1,1,100,",
+                    date, ",", compile, "\n"),
+               "t.csv")
+        .rows.at(0)
+        .job.configuration.loss;
+  };
+  EXPECT_EQ(read("2024-12", 1), Loss::kPyTorch);
+  EXPECT_EQ(read("2025-06", 1), Loss::kCompiled);
+  EXPECT_EQ(read("2025-06", 0), Loss::kPyTorch);
+}
+
 TEST(Measurements, PipelinesOfTorchtitanCutABatchInAsManyPiecesAsStages) {
   const Measurements measured = read_measurements(
       "model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu\nllama31_405b,H100,512,32,256,8192,8,8,"

@@ -1,5 +1,7 @@
 #include "advise/memory.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/base.h"
@@ -172,6 +174,66 @@ TEST(RankMemory, TheFlashLibraryKeepsItsOwnResult) {
   EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * fused);
   job.gpu = known_gpu("a100");
   EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * (fused + context));
+}
+
+/// Bytes that the head of a job needs at most, in logits.
+double head_logits(const Job& job) {
+  const Configuration& how = job.configuration;
+  const LayerMemory head = chunk_memory(job).head;
+  return std::max(head.forward, head.backward) / how.sequence / how.micro_batch / 32000 * how.tp;
+}
+
+TEST(RankMemory, LogitsAreAsWideAndAsManyAsTheLossHasThem) {
+  Job job = pipeline_job();
+  job.configuration.sequence = 128;  // so that little but logits counts
+  job.model.hidden = 64;
+  const auto needs = [&job](Loss loss, int tp) {
+    job.configuration.loss = loss;
+    job.configuration.tp = tp;
+    EXPECT_NEAR(difference(job, 3), 0, 0.01);
+    return head_logits(job);
+  };
+  EXPECT_NEAR(needs(Loss::kMegatron, 1), 2 + 4, 0.1);
+  EXPECT_NEAR(needs(Loss::kTransformerEngine, 1), 2, 0.1);
+  EXPECT_NEAR(needs(Loss::kCompiled, 1), 2 + 2, 0.1);
+  EXPECT_NEAR(needs(Loss::kPyTorch, 1), 3 * 4, 0.1);  // logarithms, their gradient, and that of logits
+  EXPECT_NEAR(needs(Loss::kPyTorch, 2), 4 * 4, 0.1);  // ranks share the vocabulary: terms of it beside it
+}
+
+TEST(RankMemory, LegacyModelsKeepHeadsInTheLibrarysOrderAndABufferForGathering) {
+  Job job = pipeline_job();
+  job.configuration.tp = 2;
+  job.configuration.micro_batch = 4;
+  job.configuration.compiled = false;
+  const double tokens = 4 * 2048;
+  const double plain = chunk_memory(job).plain.kept, states = live_memory(job, 1).states;
+  use_legacy_modules(job);
+  EXPECT_NEAR(difference(job, 1), 0, 0.01);
+  EXPECT_DOUBLE_EQ(live_memory(job, 1).states, states + 2 * tokens * 4096);
+  // Three blocks in place of what the products gave and of turned queries and keys; what the library gives
+  // has another order, and is kept beside the input of the next product.
+  const double heads = 2 * tokens * 4096 / 2;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, plain - 2 * heads + heads);
+}
+
+TEST(RankMemory, HalvesOfAGateKeepMoreWhereTheyAreNotFused) {
+  Job job = pipeline_job();
+  const double fused = chunk_memory(job).plain.kept;
+  job.configuration.fused_gate = false;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + 2.0 * 2048 * 11008);
+}
+
+TEST(RankMemory, GradientsThatWereReducedInBf16AreCopiedForTheOptimizer) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kFull;
+  job.configuration.sequence = 32;  // so that the optimizer needs more than the passes
+  job.configuration.gradient_bytes = 2;
+  const RankMemory memory = live_memory(job, 1);
+  const double weights = dense_weights(job.model) / 4;
+  EXPECT_NEAR(memory.peak(), memory.states + 4 * weights / 4, 1);  // four ranks share the optimizer
+  EXPECT_NEAR(difference(job, 1), 0, 0.01);
+  job.configuration.offload_optimizer = true;
+  EXPECT_LT(live_memory(job, 1).peak(), live_memory(job, 1).states + weights / 4);
 }
 
 TEST(RankMemory, ProductsKeepNarrowInputs) {
