@@ -65,6 +65,8 @@ class Layout:
     def job(self) -> Job:
         """Say what trains it."""
         sizes = dict(zip(ARGUMENTS, SHAPE.values(), strict=True))
+        unit = 128 * self.tp
+        sizes["vocabulary"] = -(-SHAPE["vocab"] // unit) * unit  # as Megatron-LM pads it
         sizes |= {"tensor": self.tp, "pipeline": self.pp, "virtual": self.vp if self.vp > 1 else 0}
         sizes |= {"micro-batch": self.mbs, "micro-batches": MICRO_BATCHES, "zero": self.zero}
         sizes |= {"recompute-layers": self.recompute_layers or SHAPE["layers"] // self.pp // self.vp}
@@ -82,7 +84,7 @@ class Layout:
         row |= {"mbs": self.mbs, "gbs": self.mbs * MICRO_BATCHES * ranks}
         row |= {"recompute": self.recompute, "recompute_layers": self.recompute_layers}
         row |= {"sharding": "distributed_optimizer" if self.zero else "none"}
-        row |= {"attention_backend": "flash", "other_args": ";".join(MEGATRON)}
+        row |= {"attention_backend": "flash", "transformer_impl": "none", "other_args": ";".join(MEGATRON)}
         return row
 
 

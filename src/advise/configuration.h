@@ -47,6 +47,8 @@ struct Configuration {
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
   bool flash_attention = true;    ///< scores are never in memory
   bool flash_library = false;     ///< the library of that name computes it, whatever the GPU would be given
+  bool transformer_engine = true;  ///< is installed: optimizer, attention and the products of routers are its
+  bool local_layers = false;       ///< products and norms are Megatron-LM's own all the same
   bool grouped_experts = true;    ///< one call for the products of all experts of a rank
   bool compiled = true;           ///< pointwise operators are fused
   bool fused_loss = true;         ///< the loss works in place on fp32 logits, as Megatron-LM's does

@@ -19,7 +19,7 @@ bool has_flash_library(const Job& job) {
   const Gpu& gpu = job.gpu;
   const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
   const Configuration& how = job.configuration;
-  return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
+  return how.compiled && how.transformer_engine && (how.flash_library || before_hopper || (blackwell && how.deterministic));
 }
 
 /// TransformerEngine keeps for the gradient of weights what it made of an input for its product: fp8, blocks
@@ -48,7 +48,8 @@ struct Sizes {
         tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
         own(tokens / (how.sequence_parallel ? how.tp : 1)),
         state(own * model.hidden),
-        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0),
+        gathered(gathered_bytes(job)),
+        taken(how.local_layers ? 0 : gathered),
         flash_library(has_flash_library(job)),
         kept_input(input_bytes(how)) {
     const bool latent = model.kv_lora > 0;
@@ -70,6 +71,7 @@ struct Sizes {
   double own;       ///< of them where sequence parallelism splits them
   double state;     ///< between layers
   double gathered;  ///< bytes of all tokens' state, where a rank gathers them
+  double taken;     ///< of those that a product that splits its output asks for while it runs forward
   bool flash_library;
   double kept_input;  ///< bytes of an element that a product took, as it keeps it
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
@@ -95,14 +97,15 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
 }
 
-/// A product with weights that ranks share; `cheap`: its input can be had again cheaply.
+/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `forward`: bytes in
+/// use while it runs.
 Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
-               double gathered) {
+               double forward) {
   const bool keeps = !cheap || keeps_cheap(s.how);
-  OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
+  OperatorMemory memory{.saved = {}, .kept = 0, .forward = forward, .passes = false};
   if (keeps && s.kept_input == kHalf) memory.saved = {x};
   if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
-  memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
+  memory.backward = s.gradient_of(weights) + s.gathered + (keeps ? 0 : kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }
 
@@ -116,7 +119,7 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
+  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.taken);
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -166,7 +169,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0),
                        {.saved = {x}, .kept = 2 * routes + 8 * s.own * m.topk});
   }
-  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.gathered);
+  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.taken);
   Tensor active = 0;
   if (m.gated_mlp && !s.how.compiled) {
     // Both halves are views, whose gradients become one at the end.
@@ -221,6 +224,12 @@ double activation_bytes(const Job& job) {
   return kHalf * Sizes(job).state;
 }
 
+double gathered_bytes(const Job& job) {
+  const Configuration& how = job.configuration;
+  const double tokens = static_cast<double>(how.micro_batch) * how.sequence / how.cp;
+  return how.sequence_parallel && how.tp > 1 ? kHalf * tokens * job.model.hidden : 0;
+}
+
 double padded_vocabulary(const Job& job) {
   const double unit = 128.0 * job.configuration.tp;
   return std::ceil(job.model.vocabulary / unit) * unit;
@@ -249,8 +258,8 @@ Tape head_tape(const Job& job) {
   const double logits = s.tokens * padded_vocabulary(job) / job.configuration.tp;
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);
-  const Tensor narrow =
-      product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, false, s.gathered);
+  const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
+                                false, s.how.fused_loss ? 0 : s.gathered);
   const Tensor wide = tape.apply({narrow}, kFloat * logits);
   // In place: the exponential, and the gradient of it.
   if (s.how.fused_loss) {

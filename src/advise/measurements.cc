@@ -254,6 +254,17 @@ Precision memory_precision(const std::string& name, const std::string& arguments
   return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
 }
 
+/// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine is
+/// not installed.
+void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  const std::string layers = sheet.cell(row, "transformer_impl");
+  const std::string attention = sheet.cell(row, "attention_backend");
+  how.transformer_engine = layers != "none";
+  how.local_layers = layers == "local" || layers == "none";
+  how.flash_library = attention == "flash";
+  how.flash_attention = how.local_layers ? how.flash_library : attention != "unfused";
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
 /// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
 /// has its own shape.
@@ -286,7 +297,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
   how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
-  how.flash_library = sheet.cell(row, "attention_backend") == "flash";
+  read_software(sheet, row, how);
   // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
   how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
   how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
@@ -303,8 +314,6 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.dropout = !has("hidden-dropout=0.0");
   how.rotary = has("position-embedding-type=rope");
   if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
-  how.flash_attention =
-      sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
   const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);
   if (stage >= how.pp) fail("there is no stage ", stage, " of ", how.pp);
   measured.memory = {.bytes = sheet.number(row, "peak_allocated_bytes"), .reserved = false, .stage = stage};

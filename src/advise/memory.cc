@@ -37,16 +37,26 @@ double embedding_weights(const Job& job) {
 }
 
 /// What products take for themselves: cuBLAS for each of the threads that run forward and backward, and
-/// TransformerEngine.
+/// TransformerEngine, if it has any of them.
 double workspaces(const Job& job) {
+  const Configuration& how = job.configuration;
   // TransformerEngine's: 32 MiB from Hopper on, 4 MiB before. Deterministic products need more of cuBLAS.
   const bool recent = job.gpu.workspace >= 32 * kMiB;
-  const auto each = static_cast<double>(job.configuration.deterministic ? 32 * kMiB : job.gpu.workspace);
-  if (!job.configuration.compiled) return 2 * each;
+  const auto each = static_cast<double>(how.deterministic ? 32 * kMiB : job.gpu.workspace);
+  const bool routes = job.model.moe_layers > 0;
+  if (!how.compiled || !how.transformer_engine || (how.local_layers && !routes)) return 2 * each;
   // One more for each of the four streams that the experts' products take turns on (module/base.py,
   // get_multi_stream_cublas_workspace).
-  const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
+  const bool grouped = routes && how.grouped_experts;
   return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
+}
+
+/// Where products are Megatron-LM's own, they gather all tokens into one buffer for good
+/// (tensor_parallel/layers.py, get_global_memory_buffer); the output layer always is.
+double gathered_for_good(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const bool own = how.local_layers || (how.fused_loss && stage == how.pp - 1);
+  return own ? gathered_bytes(job) : 0;
 }
 
 /// Weights of a stage: what all tokens pass, its experts, and embeddings.
@@ -273,9 +283,15 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
   return memory;
 }
 
-/// Once per step, while the optimizer runs: modules of PyTorch make a gradient and a root of their own.
+/// Copies of its share of the parameters, in fp32, that Adam makes while it runs: PyTorch's makes roots of the
+/// second moments, and modules of PyTorch have gradients for it besides; that of TransformerEngine makes none.
+int optimizer_copies(const Configuration& how) {
+  if (!how.compiled) return 2;
+  return how.transformer_engine ? 0 : 1;
+}
+
 double optimizer_bytes(const Job& job, const States& states) {
-  return job.configuration.compiled ? 0 : states.optimizer * 2 / 3;
+  return optimizer_copies(job.configuration) * states.optimizer / 3;
 }
 
 }  // namespace
@@ -305,7 +321,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   RankMemory memory;
   memory.stage = stage;
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
-                  gathered_for_a_step(job, stage);
+                  gathered_for_good(job, stage) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
@@ -348,11 +364,12 @@ Trace rank_trace(const Job& job, int stage) {
   const int layers = std::max(1, stage_layers(job, stage));
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
-  // Modules of PyTorch have an optimizer that makes its moments in the first step.
-  const bool late = !how.compiled;
+  // PyTorch's optimizer makes its moments in the first step.
+  const int copies = optimizer_copies(how);
+  const bool late = copies > 0;
   if (states.optimizer > 0)
     for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
-  ledger.allocate(workspaces(job));
+  ledger.allocate(workspaces(job) + gathered_for_good(job, stage));
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
@@ -369,13 +386,11 @@ Trace rank_trace(const Job& job, int stage) {
   for (int step = 0; step < kSteps; ++step) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
-    const double bytes = optimizer_bytes(job, states) / 2;
-    if (bytes == 0) continue;
-    const std::size_t gradient = ledger.allocate(bytes);
-    for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
-    const std::size_t root = ledger.allocate(bytes);
-    ledger.free(gradient);
-    ledger.free(root);
+    if (optimizer_bytes(job, states) == 0) continue;
+    std::vector<std::size_t> made;
+    for (int i = 0; i < copies; ++i) made.push_back(ledger.allocate(states.optimizer / 3));
+    for (int i = 0; i < 2 && step == 0; ++i) ledger.allocate(states.optimizer / 3);
+    for (const std::size_t block : made) ledger.free(block);
   }
   mark("end");
   return trace;

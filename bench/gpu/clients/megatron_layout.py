@@ -99,6 +99,9 @@ def transformer_config(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
         tensor_model_parallel_size=chosen.tensor,
         sequence_parallel=chosen.sequence_parallel,
         pipeline_model_parallel_size=chosen.pipeline,
+        deallocate_pipeline_outputs=True,  # here and below as Megatron-LM does
+        overlap_p2p_comm=chosen.virtual > 0,
+        batch_p2p_comm=not chosen.virtual,
         virtual_pipeline_model_parallel_size=chosen.virtual or None,
         **recompute[chosen.recompute],
     )
