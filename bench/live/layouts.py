@@ -27,6 +27,7 @@ import advise
 
 GPUS = 8
 MICRO_BATCHES = 8
+TOP = 2  # experts of a token
 STEPS = 3  # the second is the first that finds the optimizer's states
 
 # Llama 3 8B with half of its layers, and half of the sequence: arguments of the client, and columns of a table.
@@ -52,6 +53,8 @@ MEGATRON = [
 class Layout:
     """How the model is spread, and the stage whose first rank is looked at."""
 
+    experts: int = 0
+    ep: int = 1
     tp: int = 1
     sp: bool = False
     pp: int = 1
@@ -62,13 +65,19 @@ class Layout:
     recompute: str = "none"
     recompute_layers: int = 0  # of each chunk; 0: all
 
+    @property
+    def ffn(self) -> int:
+        """Width of an MLP: experts are narrower."""
+        return SHAPE["ffn"] // (4 if self.experts else 1)
+
     def job(self) -> Job:
         """Say what trains it."""
         sizes = dict(zip(ARGUMENTS, SHAPE.values(), strict=True))
         unit = 128 * self.tp
         sizes["vocabulary"] = -(-SHAPE["vocab"] // unit) * unit  # as Megatron-LM pads it
         sizes |= {"tensor": self.tp, "pipeline": self.pp, "virtual": self.vp if self.vp > 1 else 0}
-        sizes |= {"micro-batch": self.mbs, "micro-batches": MICRO_BATCHES, "zero": self.zero}
+        sizes |= {"experts": self.experts, "expert-parallel": self.ep}
+        sizes |= {"ffn": self.ffn, "micro-batch": self.mbs, "micro-batches": MICRO_BATCHES, "zero": self.zero}
         sizes |= {"recompute-layers": self.recompute_layers or SHAPE["layers"] // self.pp // self.vp}
         arguments = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
         arguments += ["--recompute", self.recompute, *(["--sequence-parallel"] if self.sp else [])]
@@ -81,6 +90,7 @@ class Layout:
         row: dict[str, Any] = dict(SHAPE)
         row |= {"swiglu": 1, "untied": 1, "gpu": "H200", "gpus": GPUS, "peak_allocated_bytes": peak}
         row |= {"tp": self.tp, "pp": self.pp, "vp": self.vp, "stage": self.stage, "sp": int(self.sp)}
+        row |= {"experts": self.experts, "topk": TOP, "moe_ffn": self.ffn, "ep": self.ep, "etp": 1}
         row |= {"mbs": self.mbs, "gbs": self.mbs * MICRO_BATCHES * ranks}
         row |= {"recompute": self.recompute, "recompute_layers": self.recompute_layers}
         row |= {"sharding": "distributed_optimizer" if self.zero else "none"}
@@ -113,6 +123,10 @@ LAYOUTS = {
     "pp4_vp4_full_first": Layout(pp=4, vp=4, recompute="full", mbs=2),
     "tp2_sp_pp2_first": Layout(tp=2, sp=True, pp=2, mbs=2),
     "tp2_sp_pp4_last": Layout(tp=2, sp=True, pp=4, stage=3, mbs=2),
+    "moe_ep8": Layout(experts=8, ep=8),
+    "moe_ep4_mbs2": Layout(experts=8, ep=4, mbs=2),
+    "moe_ep2_tp2_sp_full": Layout(experts=8, ep=2, tp=2, sp=True, recompute="full"),
+    "moe_ep4_pp2_last": Layout(experts=8, ep=4, pp=2, stage=1),
     "tp2_sp_pp2_selective": Layout(tp=2, sp=True, pp=2, mbs=2, recompute="selective"),
 }
 

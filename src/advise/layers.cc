@@ -19,7 +19,8 @@ bool has_flash_library(const Job& job) {
   const Gpu& gpu = job.gpu;
   const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
   const Configuration& how = job.configuration;
-  return how.compiled && how.transformer_engine && (how.flash_library || before_hopper || (blackwell && how.deterministic));
+  return how.compiled && how.transformer_engine &&
+         (how.flash_library || before_hopper || (blackwell && how.deterministic));
 }
 
 /// TransformerEngine keeps for the gradient of weights what it made of an input for its product: fp8, blocks
@@ -65,6 +66,9 @@ struct Sizes {
     return how.fused_gradients ? 0 : kHalf * weights / how.tp;
   }
 
+  /// Copies of what is had again: Megatron-LM's CheckpointWithoutOutput copies it to where it was before.
+  [[nodiscard]] int again() const { return how.megatron ? 2 : 1; }
+
   const Configuration& how;
   const ModelShape& model;
   double tokens;    ///< of a micro-batch
@@ -97,15 +101,15 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
 }
 
-/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `forward`: bytes in
-/// use while it runs.
+/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `forward` and
+/// `backward`: bytes in use besides while it runs.
 Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
-               double forward) {
+               double forward, double backward = 0) {
   const bool keeps = !cheap || keeps_cheap(s.how);
   OperatorMemory memory{.saved = {}, .kept = 0, .forward = forward, .passes = false};
   if (keeps && s.kept_input == kHalf) memory.saved = {x};
   if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
-  memory.backward = s.gradient_of(weights) + s.gathered + (keeps ? 0 : kHalf * input);
+  memory.backward = backward + s.gradient_of(weights) + s.gathered + (keeps ? 0 : s.again() * kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }
 
@@ -127,8 +131,12 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.saved = {qkv}, .kept = statistics});
   }
   if (s.how.rotary) {
-    const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
-    turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
+    // The fused kernel is TransformerEngine's; operators keep cosines and sines, for queries and for keys.
+    const bool fused = s.how.compiled && s.how.transformer_engine;
+    const double scratch = fused ? 0 : 3 * kHalf * s.query;
+    const double angles = s.how.megatron && !fused ? 4 * kHalf * s.how.sequence / s.how.cp * m.head_dim : 0;
+    turned = tape.apply({turned}, kHalf * (s.query + s.keys),
+                        {.kept = angles, .forward = scratch, .backward = scratch});
   }
   if (s.how.flash_attention) {
     // What it gives it needs again, too. The library's result has sequences first, and stays beside what is
@@ -171,6 +179,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   }
   const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.taken);
   Tensor active = 0;
+  double normed = 0;  // bytes of the input that is had again
   if (m.gated_mlp && !s.how.compiled) {
     // Both halves are views, whose gradients become one at the end.
     const Tensor first = tape.apply({up}, 0, {.gradient = kHalf * inner});
@@ -178,7 +187,10 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
-    active = tape.apply({up}, kHalf * inner, {.saved = {up}});
+    // Megatron-LM has the inputs of both products again when the gradient comes to the end of the MLP.
+    const bool again = s.how.megatron && !keeps_cheap(s.how) && sent == 0;
+    normed = again ? s.again() * kHalf * s.state : 0;
+    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = again ? kHalf * inner + normed : 0});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
     // it.
@@ -189,7 +201,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     }
   }
   const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
-                              static_cast<double>(m.hidden) * ffn, true, s.gathered);
+                              static_cast<double>(m.hidden) * ffn, true, s.gathered, normed);
   if (sent == 0) return down;
   if (s.how.compiled)
     return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
@@ -259,7 +271,7 @@ Tape head_tape(const Job& job) {
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);
   const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
-                                false, s.how.fused_loss ? 0 : s.gathered);
+                                false, s.how.megatron ? 0 : s.gathered);
   const Tensor wide = tape.apply({narrow}, kFloat * logits);
   // In place: the exponential, and the gradient of it.
   if (s.how.fused_loss) {

@@ -200,6 +200,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
+  how.megatron = false;
   how.fused_loss = false;
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
@@ -254,8 +255,8 @@ Precision memory_precision(const std::string& name, const std::string& arguments
   return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
 }
 
-/// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine is
-/// not installed.
+/// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine
+/// is not installed.
 void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
   const std::string layers = sheet.cell(row, "transformer_impl");
   const std::string attention = sheet.cell(row, "attention_backend");

@@ -55,7 +55,7 @@ double workspaces(const Job& job) {
 /// (tensor_parallel/layers.py, get_global_memory_buffer); the output layer always is.
 double gathered_for_good(const Job& job, int stage) {
   const Configuration& how = job.configuration;
-  const bool own = how.local_layers || (how.fused_loss && stage == how.pp - 1);
+  const bool own = how.local_layers || (how.megatron && stage == how.pp - 1);
   return own ? gathered_bytes(job) : 0;
 }
 
@@ -162,6 +162,24 @@ int in_flight(const Configuration& how, int stage) {
   return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
 }
 
+/// Whether a stage waits for its next input while it still runs backward: Megatron-LM's interleaved schedule,
+/// which overlaps passages with what is sent (pipeline_parallel/schedules.py).
+bool receives_early(const Configuration& how) {
+  return how.megatron && how.virtual_stages > 1;
+}
+
+bool keeps_sent_gradient(const Configuration& how) {
+  return how.megatron && how.pp > 1;
+}
+
+/// What a stage holds at most of what it sent and received, beside the passages that it keeps.
+double in_transit(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const bool sends_gradients = stage > 0 || how.virtual_stages > 1;
+  const int tensors = (receives_early(how) ? 2 : 0) + (keeps_sent_gradient(how) && sends_gradients ? 1 : 0);
+  return tensors * activation_bytes(job);
+}
+
 /// The passages of one stage, one after another, as an allocator sees them.
 class StageRun {
  public:
@@ -175,13 +193,19 @@ class StageRun {
         ledger_(ledger) {}
 
   void run(int batches) {
-    for (const Passage& passage : schedule(how_, stage_, batches)) {
-      if (passage.forward) {
-        forward(passage);
-      } else {
-        backward(passage);
+    const std::vector<Passage> passages = schedule(how_, stage_, batches);
+    for (auto passage = passages.begin(); passage != passages.end(); ++passage) {
+      if (!passage->forward) {
+        backward(*passage);
+        continue;
       }
+      forward(*passage);
+      if (!receives_early(how_)) continue;
+      const auto next = std::find_if(passage + 1, passages.end(), [](const Passage& p) { return p.forward; });
+      if (next != passages.end() && !has_embedding(next->chunk)) received_ = ledger_.allocate(state_);
     }
+    let_go(sent_);
+    let_go(sent_gradient_);
   }
 
  private:
@@ -204,7 +228,8 @@ class StageRun {
 
   void forward(const Passage& passage) {
     Passed& passed = passed_[{passage.chunk, passage.batch}];
-    std::size_t x = ledger_.allocate(state_);
+    let_go(sent_);
+    std::size_t x = received_ ? *std::exchange(received_, std::nullopt) : ledger_.allocate(state_);
     passed.inputs.push_back(x);
     const int recomputed = recomputed_layers(job_);
     if (const double mask = attention_mask(job_, stage_); mask > 0) passed.mask = ledger_.allocate(mask);
@@ -219,8 +244,10 @@ class StageRun {
       passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
       x = passed.head.output;
     }
-    // What went to the next stage is let go; who recomputes keeps the mask for that.
-    if (x != passed.inputs.front()) ledger_.free(x);
+    // What went to the next stage is let go, by an interleaved schedule only when it runs forward again; who
+    // recomputes keeps the mask for that.
+    if (x != passed.inputs.front()) sent_ = x;
+    if (!receives_early(how_)) let_go(sent_);
     if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
@@ -245,9 +272,16 @@ class StageRun {
       if (i > 0) ledger_.free(passed.inputs[i]);
     }
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
-    ledger_.free(gradient);
+    // Megatron-LM names the gradient that it sent until it has the next.
+    let_go(sent_gradient_);
+    sent_gradient_ = gradient;
+    if (!keeps_sent_gradient(how_) || has_embedding(passage.chunk)) let_go(sent_gradient_);
     ledger_.free(passed.inputs.front());
     if (passed.mask) ledger_.free(*passed.mask);
+  }
+
+  void let_go(std::optional<std::size_t>& block) {
+    if (block) ledger_.free(*std::exchange(block, std::nullopt));
   }
 
   static constexpr double kLoss = 4;
@@ -260,6 +294,9 @@ class StageRun {
   double state_;
   Ledger& ledger_;
   std::map<std::pair<int, int>, Passed> passed_;
+  std::optional<std::size_t> received_;       ///< for the next passage forward
+  std::optional<std::size_t> sent_;           ///< to the next stage
+  std::optional<std::size_t> sent_gradient_;  ///< to the one before
 };
 
 /// What one tape asks for above what is there when its turn comes. `owned`: its input counts, as nobody else
@@ -283,8 +320,9 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
   return memory;
 }
 
-/// Copies of its share of the parameters, in fp32, that Adam makes while it runs: PyTorch's makes roots of the
-/// second moments, and modules of PyTorch have gradients for it besides; that of TransformerEngine makes none.
+/// Copies of its share of the parameters, in fp32, that Adam makes while it runs: PyTorch's makes roots of
+/// the second moments, and modules of PyTorch have gradients for it besides; that of TransformerEngine makes
+/// none.
 int optimizer_copies(const Configuration& how) {
   if (!how.compiled) return 2;
   return how.transformer_engine ? 0 : 1;
@@ -332,7 +370,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
   if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
-  most += attention_mask(job, stage);
+  most += attention_mask(job, stage) + in_transit(job, stage);
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));

@@ -174,6 +174,80 @@ TEST(RankMemory, TheFlashLibraryKeepsItsOwnResult) {
   EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * (fused + context));
 }
 
+TEST(RankMemory, WithoutTransformerEngineAdamMakesRootsAndProductsNeedNoWorkspaceOfItsOwn) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kFull;
+  job.configuration.zero = 0;
+  const RankMemory with = live_memory(job, 1);
+  job.configuration.transformer_engine = false;
+  const RankMemory without = live_memory(job, 1);
+  EXPECT_DOUBLE_EQ(without.states, with.states - 32 * kMiB);
+  EXPECT_NEAR(difference(job, 1), 0, 0.01);
+  // Of 18 bytes of a parameter four are its square root's, and nothing else is there then.
+  const double weights = (with.states - 96 * kMiB) / 18;
+  EXPECT_NEAR(without.activations + without.transient, 4 * weights, 1);
+}
+
+TEST(RankMemory, RoutersAreTransformerEnginesThoughLayersAreNot) {
+  Job job = pipeline_job();
+  const double fused = live_memory(job, 1).states;
+  job.configuration.local_layers = true;
+  EXPECT_DOUBLE_EQ(live_memory(job, 1).states, fused - 32 * kMiB);
+  job.model = known_model("qwen3_30b_a3b");
+  const double local = live_memory(job, 1).states;
+  job.configuration.local_layers = false;
+  EXPECT_DOUBLE_EQ(live_memory(job, 1).states, local);
+}
+
+TEST(RankMemory, ProductsOfMegatronGatherIntoOneBufferForGood) {
+  Job job = pipeline_job();
+  job.configuration.tp = 2;
+  const auto states = [&job](bool local, int stage) {
+    job.configuration.local_layers = local;
+    return live_memory(job, stage).states;
+  };
+  const double gathered = 2.0 * 2048 * 4096, workspace = 32 * kMiB;
+  EXPECT_DOUBLE_EQ(states(true, 1), states(false, 1) - workspace + gathered);
+  EXPECT_DOUBLE_EQ(states(true, 3),
+                   states(false, 3) - workspace);  // the output layer is Megatron's in any case
+  job.configuration.sequence_parallel = false;
+  EXPECT_DOUBLE_EQ(states(true, 1), states(false, 1) - workspace);
+}
+
+TEST(RankMemory, StagesHoldWhatTheySendAndReceive) {
+  Job job = pipeline_job();
+  const double state = 2.0 * 2048 * 4096;
+  const auto in_transit = [&job](int stage) {
+    job.configuration.megatron = true;
+    const Bytes with = peak_requested(rank_trace(job, stage));
+    EXPECT_NEAR(difference(job, stage), 0, 0.01);
+    job.configuration.megatron = false;
+    return static_cast<double>(with - peak_requested(rank_trace(job, stage)));
+  };
+  EXPECT_DOUBLE_EQ(in_transit(0), 0);
+  EXPECT_DOUBLE_EQ(in_transit(1), state);  // the gradient that it sent
+  job.configuration.virtual_stages = 2;
+  EXPECT_DOUBLE_EQ(in_transit(1), 3 * state);  // what it sent forward, and its next input
+}
+
+TEST(RankMemory, WhatIsRecomputedIsCopiedToItsPlace) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kSelective;
+  const double with = chunk_memory(job).plain.backward;
+  job.configuration.megatron = false;
+  // The second product's input, and that of the first, which waits beside it.
+  EXPECT_DOUBLE_EQ(with - chunk_memory(job).plain.backward, 2.0 * 2048 * (11008 + 2 * 4096));
+}
+
+TEST(RankMemory, RotaryOperatorsKeepTheirCosinesAndSines) {
+  Job job = pipeline_job();
+  const double fused = chunk_memory(job).plain.kept;
+  job.configuration.transformer_engine = false;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + 4 * 2.0 * 2048 * 128);
+  job.configuration.micro_batch = 2;  // sequences share them
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * fused + 4 * 2.0 * 2048 * 128);
+}
+
 TEST(RankMemory, ProductsKeepNarrowInputs) {
   Job job = pipeline_job();
   const double wide = chunk_memory(job).plain.kept;

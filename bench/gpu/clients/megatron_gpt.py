@@ -37,6 +37,11 @@ def core(name: str) -> Any:  # noqa: ANN401  # it may not be installed
     return importlib.import_module(f"megatron.core.{name}")
 
 
+def allow_experts() -> None:
+    """Let routers work without Transformer Engine: 0.16.1 asks whether this name is None, and forgets it."""
+    core("transformer.moe.moe_utils").te_general_gemm = None
+
+
 def transformer_config(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
     recompute = {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
     experts = {
@@ -64,8 +69,6 @@ def transformer_config(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
 def make_models(config: Any, chosen: argparse.Namespace) -> list[Any]:  # noqa: ANN401
     """Make this rank's part of the model, one chunk for each virtual stage."""
     stages = core("parallel_state")
-    # 0.16.1 forgets this name where Transformer Engine is not installed, and then asks whether it is None.
-    core("transformer.moe.moe_utils").te_general_gemm = None
     spec = core("models.gpt.gpt_layer_specs").get_gpt_layer_local_spec(num_experts=chosen.experts or None)
     models = []
     for number in range(max(1, chosen.virtual)):
@@ -179,6 +182,7 @@ def main() -> None:
         create_gloo_process_groups=False,
     )
     core("tensor_parallel.random").model_parallel_cuda_manual_seed(1)
+    allow_experts()
     config = transformer_config(chosen)
     train(make_models(config, chosen), config, BATCH)
 

@@ -61,7 +61,8 @@ def recomputing_mlp() -> type:
 
 def layer(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
     """Say what a layer is made of."""
-    spec = core("models.gpt.gpt_layer_specs").get_gpt_layer_local_spec(normalization="RMSNorm")
+    make = core("models.gpt.gpt_layer_specs").get_gpt_layer_local_spec
+    spec = make(num_experts=chosen.experts or None, normalization="RMSNorm")
     parts = spec.submodules
     parts.input_layernorm = parts.pre_mlp_layernorm = Norm
     parts.self_attention.submodules.core_attention = FlashAttention
@@ -79,6 +80,14 @@ def transformer_config(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
             "recompute_method": "block",
             "recompute_num_layers": chosen.recompute_layers,
         },
+    }
+    experts = {
+        "num_moe_experts": chosen.experts,
+        "moe_router_topk": 2,
+        "moe_token_dispatcher_type": "alltoall",
+        "moe_aux_loss_coeff": 0.01,
+        "expert_model_parallel_size": chosen.expert_parallel,
+        "expert_tensor_parallel_size": 1,
     }
     return core("transformer.transformer_config").TransformerConfig(
         num_layers=chosen.layers,
@@ -104,6 +113,7 @@ def transformer_config(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
         batch_p2p_comm=not chosen.virtual,
         virtual_pipeline_model_parallel_size=chosen.virtual or None,
         **recompute[chosen.recompute],
+        **(experts if chosen.experts else {}),
     )
 
 
@@ -138,7 +148,7 @@ def arguments() -> argparse.Namespace:
         "vocabulary": 128256,
         "sequence": 4096,
     }
-    layout = {"tensor": 1, "pipeline": 1, "virtual": 0, "micro-batch": 1, "micro-batches": 8}
+    layout = {"experts": 0, "expert-parallel": 1, "tensor": 1, "pipeline": 1, "virtual": 0, "micro-batch": 1, "micro-batches": 8}
     for name, size in (sizes | layout | {"recompute-layers": 1, "zero": 1}).items():
         parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument("--sequence-parallel", action="store_true")
@@ -153,9 +163,12 @@ def main() -> None:
         tensor_model_parallel_size=chosen.tensor,
         pipeline_model_parallel_size=chosen.pipeline,
         virtual_pipeline_model_parallel_size=chosen.virtual or None,
+        expert_model_parallel_size=chosen.expert_parallel,
+        expert_tensor_parallel_size=1,
         create_gloo_process_groups=False,
     )
     core("tensor_parallel.random").model_parallel_cuda_manual_seed(1)
+    gpt.allow_experts()
     config = transformer_config(chosen)
     models = [make_model(config, chosen, number) for number in range(max(1, chosen.virtual))]
     batch = gpt.Batch(chosen.micro_batch, chosen.micro_batches, chosen.sequence, chosen.vocabulary)
