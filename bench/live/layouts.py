@@ -3,8 +3,8 @@
     python3 bench/live/layouts.py                           all layouts, as Markdown
     python3 bench/live/layouts.py tp4_sp pp4_last --json layouts.json
 
-The model is a Llama of megatron-core on eight GPUs, one rank of which is trained. What that needs is installed
-as for run.py; the prediction is that of build/release/stweaver.
+The model is a Llama of megatron-core on eight GPUs, one rank of which is trained. What that needs is
+installed as for run.py; the prediction is that of build/release/stweaver.
 """
 
 import argparse
@@ -30,7 +30,7 @@ MICRO_BATCHES = 8
 TOP = 2  # experts of a token
 STEPS = 3  # the second is the first that finds the optimizer's states
 
-# Llama 3 8B with half of its layers, and half of the sequence: arguments of the client, and columns of a table.
+# Llama 3 8B with half of its layers, and half of the sequence: columns of a table of peaks.
 SHAPE = {
     "layers": 16,
     "hidden": 4096,
@@ -40,6 +40,7 @@ SHAPE = {
     "vocab": 128256,
     "seq": 4096,
 }
+# The same as arguments of the client.
 ARGUMENTS = ["layers", "hidden", "ffn", "heads", "groups", "vocabulary", "sequence"]
 MEGATRON = [
     "hidden-dropout=0.0",
@@ -90,7 +91,7 @@ class Layout:
         row: dict[str, Any] = dict(SHAPE)
         row |= {"swiglu": 1, "untied": 1, "gpu": "H200", "gpus": GPUS, "peak_allocated_bytes": peak}
         row |= {"tp": self.tp, "pp": self.pp, "vp": self.vp, "stage": self.stage, "sp": int(self.sp)}
-        row |= {"experts": self.experts, "topk": TOP, "moe_ffn": self.ffn, "ep": self.ep, "etp": 1}
+        row |= {"experts": self.experts, "topk": TOP if self.experts else 0, "moe_ffn": self.ffn, "ep": self.ep, "etp": 1}
         row |= {"mbs": self.mbs, "gbs": self.mbs * MICRO_BATCHES * ranks}
         row |= {"recompute": self.recompute, "recompute_layers": self.recompute_layers}
         row |= {"sharding": "distributed_optimizer" if self.zero else "none"}
@@ -123,11 +124,12 @@ LAYOUTS = {
     "pp4_vp4_full_first": Layout(pp=4, vp=4, recompute="full", mbs=2),
     "tp2_sp_pp2_first": Layout(tp=2, sp=True, pp=2, mbs=2),
     "tp2_sp_pp4_last": Layout(tp=2, sp=True, pp=4, stage=3, mbs=2),
+    "tp2_sp_pp2_selective": Layout(tp=2, sp=True, pp=2, mbs=2, recompute="selective"),
     "moe_ep8": Layout(experts=8, ep=8),
     "moe_ep4_mbs2": Layout(experts=8, ep=4, mbs=2),
-    "moe_ep2_tp2_sp_full": Layout(experts=8, ep=2, tp=2, sp=True, recompute="full"),
+    "moe_ep4_pp2_first": Layout(experts=8, ep=4, pp=2),
     "moe_ep4_pp2_last": Layout(experts=8, ep=4, pp=2, stage=1),
-    "tp2_sp_pp2_selective": Layout(tp=2, sp=True, pp=2, mbs=2, recompute="selective"),
+    "moe_ep2_tp2_sp_full": Layout(experts=8, ep=2, tp=2, sp=True, recompute="full"),
 }
 
 
@@ -146,7 +148,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=first, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("layouts", nargs="*", metavar="LAYOUT", help=f"of: {', '.join(LAYOUTS)}; default: all")
+    names = f"of: {', '.join(LAYOUTS)}; default: all"
+    parser.add_argument("layouts", nargs="*", metavar="LAYOUT", help=names)
     parser.add_argument("--out", type=Path, default=environment.ROOT / "build" / "live" / "layouts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table's figures there, too")
     parser.add_argument("--python", help="of an environment that has the libraries already")
@@ -181,8 +184,12 @@ def predict(measured: dict[str, int]) -> dict[str, advise.Prediction]:
 def table(rows: dict[str, advise.Prediction]) -> str:
     """Make the table of all layouts, and that of the errors."""
     cells = [
-        [name, f"{row['measured_bytes'] / report.GIB:.3f}", f"{row['predicted_bytes'] / report.GIB:.3f}"]
-        + [f"{advise.memory_error(row):+.2%}"]
+        [
+            name,
+            f"{row['measured_bytes'] / report.GIB:.3f}",
+            f"{row['predicted_bytes'] / report.GIB:.3f}",
+            f"{advise.memory_error(row):+.2%}",
+        ]
         for name, row in rows.items()
     ]
     listing = report.table(["layout", "measured GiB", "predicted GiB", "error"], cells)

@@ -425,9 +425,10 @@ Trace rank_trace(const Job& job, int stage) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
     if (optimizer_bytes(job, states) == 0) continue;
-    std::vector<std::size_t> made;
-    for (int i = 0; i < copies; ++i) made.push_back(ledger.allocate(states.optimizer / 3));
-    for (int i = 0; i < 2 && step == 0; ++i) ledger.allocate(states.optimizer / 3);
+    const double copy = states.optimizer / 3;
+    std::vector<std::size_t> made(static_cast<std::size_t>(copies));
+    for (std::size_t& block : made) block = ledger.allocate(copy);
+    for (int i = 0; i < 2 && step == 0; ++i) ledger.allocate(copy);
     for (const std::size_t block : made) ledger.free(block);
   }
   mark("end");

@@ -148,8 +148,9 @@ def arguments() -> argparse.Namespace:
         "vocabulary": 128256,
         "sequence": 4096,
     }
-    layout = {"experts": 0, "expert-parallel": 1, "tensor": 1, "pipeline": 1, "virtual": 0, "micro-batch": 1, "micro-batches": 8}
-    for name, size in (sizes | layout | {"recompute-layers": 1, "zero": 1}).items():
+    layout = {"tensor": 1, "pipeline": 1, "virtual": 0, "experts": 0, "expert-parallel": 1, "zero": 1}
+    step = {"micro-batch": 1, "micro-batches": 8, "recompute-layers": 1}
+    for name, size in (sizes | layout | step).items():
         parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument("--sequence-parallel", action="store_true")
     parser.add_argument("--recompute", choices=["none", "selective", "full"], default="none")
