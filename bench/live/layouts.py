@@ -63,6 +63,7 @@ class Layout:
     stage: int = 0
     mbs: int = 1
     zero: int = 1
+    attention: str = "flash"
     recompute: str = "none"
     recompute_layers: int = 0  # of each chunk; 0: all
 
@@ -81,7 +82,8 @@ class Layout:
         sizes |= {"ffn": self.ffn, "micro-batch": self.mbs, "micro-batches": MICRO_BATCHES, "zero": self.zero}
         sizes |= {"recompute-layers": self.recompute_layers or SHAPE["layers"] // self.pp // self.vp}
         arguments = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
-        arguments += ["--recompute", self.recompute, *(["--sequence-parallel"] if self.sp else [])]
+        arguments += ["--attention", self.attention, "--recompute", self.recompute]
+        arguments += [*(["--sequence-parallel"] if self.sp else [])]
         rank = self.stage * (GPUS // self.pp)
         return Job("megatron_layout", tuple(arguments), rank=rank, world=GPUS, steps=STEPS)
 
@@ -91,11 +93,21 @@ class Layout:
         row: dict[str, Any] = dict(SHAPE)
         row |= {"swiglu": 1, "untied": 1, "gpu": "H200", "gpus": GPUS, "peak_allocated_bytes": peak}
         row |= {"tp": self.tp, "pp": self.pp, "vp": self.vp, "stage": self.stage, "sp": int(self.sp)}
-        row |= {"experts": self.experts, "topk": TOP if self.experts else 0, "moe_ffn": self.ffn, "ep": self.ep, "etp": 1}
+        row |= {
+            "experts": self.experts,
+            "topk": TOP if self.experts else 0,
+            "moe_ffn": self.ffn,
+            "ep": self.ep,
+            "etp": 1,
+        }
         row |= {"mbs": self.mbs, "gbs": self.mbs * MICRO_BATCHES * ranks}
         row |= {"recompute": self.recompute, "recompute_layers": self.recompute_layers}
         row |= {"sharding": "distributed_optimizer" if self.zero else "none"}
-        row |= {"attention_backend": "flash", "transformer_impl": "none", "other_args": ";".join(MEGATRON)}
+        row |= {
+            "attention_backend": self.attention,
+            "transformer_impl": "none",
+            "other_args": ";".join(MEGATRON),
+        }
         return row
 
 
@@ -125,6 +137,8 @@ LAYOUTS = {
     "tp2_sp_pp2_first": Layout(tp=2, sp=True, pp=2, mbs=2),
     "tp2_sp_pp4_last": Layout(tp=2, sp=True, pp=4, stage=3, mbs=2),
     "tp2_sp_pp2_selective": Layout(tp=2, sp=True, pp=2, mbs=2, recompute="selective"),
+    "tp8_unfused": Layout(tp=8, attention="unfused"),
+    "tp4_pp2_unfused_last": Layout(tp=4, pp=2, stage=1, attention="unfused"),
     "moe_ep8": Layout(experts=8, ep=8),
     "moe_ep4_mbs2": Layout(experts=8, ep=4, mbs=2),
     "moe_ep4_pp2_first": Layout(experts=8, ep=4, pp=2),

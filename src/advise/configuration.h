@@ -50,6 +50,7 @@ struct Configuration {
   bool megatron = true;  ///< schedules, the output layer and what recomputes a part are Megatron-LM's
   bool transformer_engine = true;  ///< is installed: optimizer, attention and the products of routers are its
   bool local_layers = false;       ///< products and norms are Megatron-LM's own all the same
+  bool fused_softmax = true;       ///< where scores are kept, they are in bf16 throughout
   bool grouped_experts = true;     ///< one call for the products of all experts of a rank
   bool compiled = true;            ///< pointwise operators are fused
   bool fused_loss = true;          ///< the loss works in place on fp32 logits, as Megatron-LM's does

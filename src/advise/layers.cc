@@ -119,6 +119,20 @@ Tensor joined(Tape& tape, const Sizes& s, Tensor branch, Tensor x) {
   return tape.apply({x, branch}, kHalf * s.state, {.passes = true});
 }
 
+/// Keeps its result and turns its gradient in place.
+Tensor fused_softmax(Tape& tape, const Sizes& s, Tensor scores) {
+  return tape.apply({scores}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+}
+
+/// Operators in fp32, the first of which masks in place and keeps the mask (fusions/fused_softmax.py).
+/// PyTorch's softmax multiplies its gradient by its result first.
+Tensor softmax(Tape& tape, const Sizes& s, Tensor scores) {
+  const double wide = kFloat * s.scores, mask = static_cast<double>(s.how.sequence) * s.how.sequence;
+  const Tensor masked = tape.apply({scores}, wide, {.kept = mask, .backward = wide});
+  const Tensor shares = tape.apply({masked}, wide, {.saved = {tape.next()}, .backward = wide});
+  return tape.apply({shares}, kHalf * s.scores);
+}
+
 Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
@@ -150,11 +164,15 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   if (!keeps_cheap(s.how))  // scores are had again as a whole
     return tape.apply({turned, qkv}, kHalf * s.context,
                       {.saved = {turned, qkv}, .forward = 7 * s.scores, .backward = 9 * s.scores});
-  // The softmax keeps its result and turns its gradient in place; dropout keeps a mask.
-  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}});
-  Tensor shares = tape.apply({raw}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+  // Megatron-LM's own attention has keys and values for every head.
+  const bool repeats = s.how.local_layers && m.kv_heads < m.heads;
+  const double repeated = repeats ? 2 * kHalf * s.context : 0;
+  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}, .kept = repeated});
+  Tensor shares = s.how.fused_softmax ? fused_softmax(tape, s, raw) : softmax(tape, s, raw);
   if (s.how.dropout) shares = tape.apply({shares}, kHalf * s.scores, {.kept = s.scores});
-  return tape.apply({shares, qkv}, kHalf * s.context, {.saved = {shares, qkv}, .forward = kHalf * s.context});
+  return tape.apply(
+      {shares, qkv}, kHalf * s.context,
+      {.saved = repeats ? std::vector{shares} : std::vector{shares, qkv}, .forward = kHalf * s.context});
 }
 
 /// The MLP of all layers' mean: dense, and of experts with what is gathered for them.

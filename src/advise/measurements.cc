@@ -263,6 +263,9 @@ void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how
   how.transformer_engine = layers != "none";
   how.local_layers = layers == "local" || layers == "none";
   how.flash_library = attention == "flash";
+  how.fused_softmax =
+      how.transformer_engine &&
+      sheet.cell(row, "other_args").find("no-masked-softmax-fusion=True") == std::string::npos;
   how.flash_attention = how.local_layers ? how.flash_library : attention != "unfused";
 }
 

@@ -65,7 +65,8 @@ def layer(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
     spec = make(num_experts=chosen.experts or None, normalization="RMSNorm")
     parts = spec.submodules
     parts.input_layernorm = parts.pre_mlp_layernorm = Norm
-    parts.self_attention.submodules.core_attention = FlashAttention
+    if chosen.attention == "flash":
+        parts.self_attention.submodules.core_attention = FlashAttention
     if chosen.recompute == "selective":
         parts.mlp.module = recomputing_mlp()
     return spec
@@ -153,6 +154,7 @@ def arguments() -> argparse.Namespace:
     for name, size in (sizes | layout | step).items():
         parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument("--sequence-parallel", action="store_true")
+    parser.add_argument("--attention", choices=["flash", "unfused"], default="flash")
     parser.add_argument("--recompute", choices=["none", "selective", "full"], default="none")
     return parser.parse_args()
 
