@@ -172,12 +172,18 @@ bool keeps_sent_gradient(const Configuration& how) {
   return how.megatron && how.pp > 1;
 }
 
-/// What a stage holds at most of what it sent and received, beside the passages that it keeps.
-double in_transit(const Job& job, int stage) {
-  const Configuration& how = job.configuration;
+/// Whether what a passage was given lives until another has run: in 1F1B the graph of its output holds it.
+bool keeps_done_input(const Configuration& how) {
+  return how.megatron && how.pp > 1 && how.virtual_stages == 1;
+}
+
+/// Tensors that a stage holds at most of what it sent and received, beside the passages that it keeps.
+int in_transit(const Configuration& how, int stage) {
   const bool sends_gradients = stage > 0 || how.virtual_stages > 1;
-  const int tensors = (receives_early(how) ? 2 : 0) + (keeps_sent_gradient(how) && sends_gradients ? 1 : 0);
-  return tensors * activation_bytes(job);
+  // The last stage needs most while it runs forward, when the last input is still there.
+  const bool has_done_input = keeps_done_input(how) && stage == how.pp - 1;
+  return (receives_early(how) ? 2 : 0) + (keeps_sent_gradient(how) && sends_gradients ? 1 : 0) +
+         (has_done_input ? 1 : 0);
 }
 
 /// The passages of one stage, one after another, as an allocator sees them.
@@ -206,6 +212,7 @@ class StageRun {
     }
     let_go(sent_);
     let_go(sent_gradient_);
+    let_go(done_input_);
   }
 
  private:
@@ -248,10 +255,12 @@ class StageRun {
     // recomputes keeps the mask for that.
     if (x != passed.inputs.front()) sent_ = x;
     if (!receives_early(how_)) let_go(sent_);
+    let_go(done_input_);
     if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
   void backward(const Passage& passage) {
+    let_go(done_input_);
     Passed passed = std::move(passed_.extract({passage.chunk, passage.batch}).mapped());
     std::size_t gradient = 0;
     if (has_head(passage.chunk)) {
@@ -272,11 +281,12 @@ class StageRun {
       if (i > 0) ledger_.free(passed.inputs[i]);
     }
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
-    // Megatron-LM names the gradient that it sent until it has the next.
+    // Megatron-LM's schedules have a name for the gradient that was sent until there is the next.
     let_go(sent_gradient_);
     sent_gradient_ = gradient;
     if (!keeps_sent_gradient(how_) || has_embedding(passage.chunk)) let_go(sent_gradient_);
-    ledger_.free(passed.inputs.front());
+    done_input_ = passed.inputs.front();
+    if (!keeps_done_input(how_) || has_embedding(passage.chunk)) let_go(done_input_);
     if (passed.mask) ledger_.free(*passed.mask);
   }
 
@@ -297,6 +307,7 @@ class StageRun {
   std::optional<std::size_t> received_;       ///< for the next passage forward
   std::optional<std::size_t> sent_;           ///< to the next stage
   std::optional<std::size_t> sent_gradient_;  ///< to the one before
+  std::optional<std::size_t> done_input_;     ///< of the passage that ran backward
 };
 
 /// What one tape asks for above what is there when its turn comes. `owned`: its input counts, as nobody else
@@ -370,7 +381,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
   if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
-  most += attention_mask(job, stage) + in_transit(job, stage);
+  most += attention_mask(job, stage) + in_transit(how, stage) * parts.state;
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));

@@ -225,7 +225,8 @@ TEST(RankMemory, StagesHoldWhatTheySendAndReceive) {
     return static_cast<double>(with - peak_requested(rank_trace(job, stage)));
   };
   EXPECT_DOUBLE_EQ(in_transit(0), 0);
-  EXPECT_DOUBLE_EQ(in_transit(1), state);  // the gradient that it sent
+  EXPECT_DOUBLE_EQ(in_transit(1), state);      // the gradient that it sent
+  EXPECT_DOUBLE_EQ(in_transit(3), 2 * state);  // and forward, where it needs most, what it was given last
   job.configuration.virtual_stages = 2;
   EXPECT_DOUBLE_EQ(in_transit(1), 3 * state);  // what it sent forward, and its next input
 }
@@ -246,6 +247,26 @@ TEST(RankMemory, RotaryOperatorsKeepTheirCosinesAndSines) {
   EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + 4 * 2.0 * 2048 * 128);
   job.configuration.micro_batch = 2;  // sequences share them
   EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * fused + 4 * 2.0 * 2048 * 128);
+}
+
+TEST(RankMemory, ASoftmaxThatIsNotFusedKeepsItsResultInFp32AndAMask) {
+  Job job = pipeline_job();
+  job.configuration.flash_attention = false;
+  const double fused = chunk_memory(job).plain.kept;
+  job.configuration.fused_softmax = false;
+  const double pairs = 2048.0 * 2048;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + pairs * (4 * 32 + 1));
+  EXPECT_NEAR(difference(job, 0), 0, 0.01);
+}
+
+TEST(RankMemory, MegatronsOwnAttentionHasKeysAndValuesForEveryHead) {
+  Job job = pipeline_job();
+  job.model = known_model("llama3_8b");  // eight of 32
+  job.configuration.flash_attention = false;
+  const double shared = chunk_memory(job).plain.kept;
+  job.configuration.local_layers = true;
+  // Both as wide as queries; in place of what queries, keys and values were made as.
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, shared + 2.0 * 2048 * (2 * 4096 - (4096 + 2 * 1024)));
 }
 
 TEST(RankMemory, ProductsKeepNarrowInputs) {
