@@ -228,6 +228,9 @@ def memory_error(row: Prediction) -> float:
     return float(row["predicted_bytes"] / row["measured_bytes"] - 1)
 
 
+SUMMARY = "| table | rows | mean error | median | worst |\n|---|---|---|---|---|"
+
+
 def summary(name: str, rows: list[Prediction]) -> str:
     """One line of the table."""
     errors = sorted(abs(memory_error(row)) for row in rows)
@@ -257,7 +260,7 @@ def judge_memory(data: Path, traces: Path) -> None:
     dense = [row for row in rows if row["model"].startswith("gpt")]
     moe = [row for row in rows if not row["model"].startswith("gpt")]
     titan = [row for row in advise("--predict", data / "torchtitan.csv")["predictions"] if "reserved" in row]
-    print("\n| table | rows | mean error | median | worst |\n|---|---|---|---|---|")
+    print(f"\n{SUMMARY}")
     print(summary("traces", jobs))
     print(summary("megatron_ci", rows))
     print(summary("megatron_ci, dense", dense))

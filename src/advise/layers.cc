@@ -20,7 +20,8 @@ bool has_flash_library(const Job& job) {
   const bool before_hopper = gpu.fp8 <= gpu.bf16, blackwell = gpu.fp4 > gpu.fp8;
   const Configuration& how = job.configuration;
   if (how.legacy) return true;
-  return how.compiled && (how.flash_library || before_hopper || (blackwell && how.deterministic));
+  return how.compiled && how.transformer_engine &&
+         (how.flash_library || before_hopper || (blackwell && how.deterministic));
 }
 
 /// TransformerEngine keeps for the gradient of weights what it made of an input for its product: fp8, blocks
@@ -49,7 +50,8 @@ struct Sizes {
         tokens(static_cast<double>(how.micro_batch) * how.sequence / how.cp),
         own(tokens / (how.sequence_parallel ? how.tp : 1)),
         state(own * model.hidden),
-        gathered(how.sequence_parallel && how.tp > 1 ? kHalf * tokens * model.hidden : 0),
+        gathered(gathered_bytes(job)),
+        taken(how.local_layers ? 0 : gathered),
         flash_library(has_flash_library(job)),
         kept_input(input_bytes(how)) {
     const bool latent = model.kv_lora > 0;
@@ -65,12 +67,16 @@ struct Sizes {
     return how.fused_gradients ? 0 : kHalf * weights / how.tp;
   }
 
+  /// Copies of what is had again: Megatron-LM's CheckpointWithoutOutput copies it to where it was before.
+  [[nodiscard]] int again() const { return how.megatron ? 2 : 1; }
+
   const Configuration& how;
   const ModelShape& model;
   double tokens;    ///< of a micro-batch
   double own;       ///< of them where sequence parallelism splits them
   double state;     ///< between layers
   double gathered;  ///< bytes of all tokens' state, where a rank gathers them
+  double taken;     ///< of those that a product that splits its output asks for while it runs forward
   bool flash_library;
   double kept_input;  ///< bytes of an element that a product took, as it keeps it
   double query = 0, keys = 0, values = 0, context = 0, scores = 0;
@@ -96,16 +102,17 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
 }
 
-/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `in_place`: what is
-/// made of its output, its gradient in the end, takes its place.
+/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `forward` and
+/// `backward`: bytes in use besides while it runs; `in_place`: what is made of its output, its gradient in
+/// the end, takes its place.
 Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
-               double gathered, bool in_place = false) {
+               double forward, double backward = 0, bool in_place = false) {
   const bool keeps = !cheap || keeps_cheap(s.how);
-  OperatorMemory memory{.saved = {}, .kept = 0, .forward = gathered, .passes = false};
+  OperatorMemory memory{.saved = {}, .kept = 0, .forward = forward, .passes = false};
   if (in_place) memory.saved.push_back(tape.next());
   if (keeps && s.kept_input == kHalf) memory.saved.push_back(x);
   if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
-  memory.backward = s.gradient_of(weights) + gathered + (keeps ? 0 : kHalf * input);
+  memory.backward = backward + s.gradient_of(weights) + s.gathered + (keeps ? 0 : s.again() * kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }
 
@@ -115,11 +122,25 @@ Tensor joined(Tape& tape, const Sizes& s, Tensor branch, Tensor x) {
   return tape.apply({x, branch}, kHalf * s.state, {.passes = true});
 }
 
+/// Keeps its result and turns its gradient in place.
+Tensor fused_softmax(Tape& tape, const Sizes& s, Tensor scores) {
+  return tape.apply({scores}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+}
+
+/// Operators in fp32, the first of which masks in place and keeps the mask (fusions/fused_softmax.py).
+/// PyTorch's softmax multiplies its gradient by its result first.
+Tensor softmax(Tape& tape, const Sizes& s, Tensor scores) {
+  const double wide = kFloat * s.scores, mask = static_cast<double>(s.how.sequence) * s.how.sequence;
+  const Tensor masked = tape.apply({scores}, wide, {.kept = mask, .backward = wide});
+  const Tensor shares = tape.apply({masked}, wide, {.saved = {tape.next()}, .backward = wide});
+  return tape.apply({shares}, kHalf * s.scores);
+}
+
 Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  const Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.gathered);
+  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.taken);
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -127,8 +148,12 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
     turned = tape.apply({qkv}, kHalf * (s.query + s.keys), {.saved = {qkv}, .kept = statistics});
   }
   if (s.how.rotary) {
-    const double scratch = s.how.compiled ? 0 : 3 * kHalf * s.query;
-    turned = tape.apply({turned}, kHalf * (s.query + s.keys), {.forward = scratch, .backward = scratch});
+    // The fused kernel is TransformerEngine's; operators keep cosines and sines, for queries and for keys.
+    const bool fused = s.how.compiled && s.how.transformer_engine;
+    const double scratch = fused ? 0 : 3 * kHalf * s.query;
+    const double angles = s.how.megatron && !fused ? 4 * kHalf * s.how.sequence / s.how.cp * m.head_dim : 0;
+    turned = tape.apply({turned}, kHalf * (s.query + s.keys),
+                        {.kept = angles, .forward = scratch, .backward = scratch});
   }
   if (s.how.flash_attention) {
     // Legacy models bring all of them into the library's order.
@@ -146,11 +171,15 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   if (!keeps_cheap(s.how))  // scores are had again as a whole
     return tape.apply({turned, qkv}, kHalf * s.context,
                       {.saved = {turned, qkv}, .forward = 7 * s.scores, .backward = 9 * s.scores});
-  // The softmax keeps its result and turns its gradient in place; dropout keeps a mask.
-  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}});
-  Tensor shares = tape.apply({raw}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+  // Megatron-LM's own attention has keys and values for every head.
+  const bool repeats = s.how.local_layers && m.kv_heads < m.heads;
+  const double repeated = repeats ? 2 * kHalf * s.context : 0;
+  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}, .kept = repeated});
+  Tensor shares = s.how.fused_softmax ? fused_softmax(tape, s, raw) : softmax(tape, s, raw);
   if (s.how.dropout) shares = tape.apply({shares}, kHalf * s.scores, {.kept = s.scores});
-  return tape.apply({shares, qkv}, kHalf * s.context, {.saved = {shares, qkv}, .forward = kHalf * s.context});
+  return tape.apply(
+      {shares, qkv}, kHalf * s.context,
+      {.saved = repeats ? std::vector{shares} : std::vector{shares, qkv}, .forward = kHalf * s.context});
 }
 
 /// The MLP of all layers' mean: dense, and of experts with what is gathered for them.
@@ -173,8 +202,9 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0),
                        {.saved = {x}, .kept = 2 * routes + 8 * s.own * m.topk});
   }
-  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.gathered);
+  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.taken);
   Tensor active = 0;
+  double normed = 0;  // bytes of the input that is had again
   if (m.gated_mlp && !(s.how.compiled && s.how.fused_gate)) {
     // Both halves are views, whose gradients become one at the end.
     const Tensor first = tape.apply({up}, 0, {.gradient = kHalf * inner});
@@ -182,7 +212,10 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
-    active = tape.apply({up}, kHalf * inner, {.saved = {up}});
+    // Megatron-LM has the inputs of both products again when the gradient comes to the end of the MLP.
+    const bool again = s.how.megatron && !keeps_cheap(s.how) && sent == 0;
+    normed = again ? s.again() * kHalf * s.state : 0;
+    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = again ? kHalf * inner + normed : 0});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
     // it.
@@ -193,7 +226,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     }
   }
   const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
-                              static_cast<double>(m.hidden) * ffn, true, s.gathered);
+                              static_cast<double>(m.hidden) * ffn, true, s.gathered, normed);
   if (sent == 0) return down;
   if (s.how.compiled)
     return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
@@ -228,6 +261,12 @@ double activation_bytes(const Job& job) {
   return kHalf * Sizes(job).state;
 }
 
+double gathered_bytes(const Job& job) {
+  const Configuration& how = job.configuration;
+  const double tokens = static_cast<double>(how.micro_batch) * how.sequence / how.cp;
+  return how.sequence_parallel && how.tp > 1 ? kHalf * tokens * job.model.hidden : 0;
+}
+
 double padded_vocabulary(const Job& job) {
   const double unit = 128.0 * job.configuration.tp;
   return std::ceil(job.model.vocabulary / unit) * unit;
@@ -258,7 +297,7 @@ Tape head_tape(const Job& job) {
   const Tensor ready = norm(tape, s, 0);
   const bool in_place = s.how.loss == Loss::kTransformerEngine;
   const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
-                                false, s.gathered, in_place);
+                                false, s.how.megatron ? 0 : s.gathered, 0, in_place);
   const double losses = kFloat * s.own;
   const double wide_logits = kFloat * logits;
   switch (s.how.loss) {

@@ -15,6 +15,8 @@ Tape head_tape(const Job& job);
 
 /// Bytes of what passes between layers, and between stages.
 double activation_bytes(const Job& job);
+/// Bytes of all tokens' state, where sequence parallelism gathers them for a product; else 0.
+double gathered_bytes(const Job& job);
 /// Of the gradient of the embedding of one micro-batch.
 double embedding_gradient(const Job& job);
 /// The vocabulary, padded so that it can be split.

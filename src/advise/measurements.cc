@@ -200,6 +200,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "tensorwise") how.precision = Precision::kFp8;
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
+  how.megatron = false;
   // torchtitan compiles the loss, too, since some time between its tables of December 2024, when that caused
   // errors (train.py), and June 2025 (components/loss.py).
   how.loss = how.compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
@@ -256,6 +257,20 @@ Precision memory_precision(const std::string& name, const std::string& arguments
   return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
 }
 
+/// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine
+/// is not installed.
+void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  const std::string layers = sheet.cell(row, "transformer_impl");
+  const std::string attention = sheet.cell(row, "attention_backend");
+  how.transformer_engine = layers != "none";
+  how.local_layers = layers == "local" || layers == "none";
+  how.flash_library = attention == "flash";
+  how.fused_softmax =
+      how.transformer_engine &&
+      sheet.cell(row, "other_args").find("no-masked-softmax-fusion=True") == std::string::npos;
+  how.flash_attention = how.local_layers ? how.flash_library : attention != "unfused";
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
 /// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
 /// has its own shape.
@@ -288,7 +303,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
   how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
-  how.flash_library = sheet.cell(row, "attention_backend") == "flash";
+  read_software(sheet, row, how);
   // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
   how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
   how.fused_gate = !has("no-bias-swiglu-fusion=True");
@@ -308,8 +323,6 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.rotary = has("position-embedding-type=rope");
   if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
   if (sheet.cell(row, "transformer_impl") == "legacy") use_legacy_modules(measured.job);
-  how.flash_attention =
-      sheet.cell(row, "attention_backend") != "unfused" && sheet.cell(row, "transformer_impl") != "local";
   const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);
   if (stage >= how.pp) fail("there is no stage ", stage, " of ", how.pp);
   measured.memory = {.bytes = sheet.number(row, "peak_allocated_bytes"), .reserved = false, .stage = stage};

@@ -38,22 +38,26 @@ double embedding_weights(const Job& job) {
 }
 
 /// What products take for themselves: cuBLAS for each of the threads that run forward and backward, and
-/// TransformerEngine.
+/// TransformerEngine, if it has any of them.
 double workspaces(const Job& job) {
+  const Configuration& how = job.configuration;
   // TransformerEngine's: 32 MiB from Hopper on, 4 MiB before. Deterministic products need more of cuBLAS.
   const bool recent = job.gpu.workspace >= 32 * kMiB;
-  const auto each = static_cast<double>(job.configuration.deterministic ? 32 * kMiB : job.gpu.workspace);
-  if (!job.configuration.compiled) return 2 * each;
+  const auto each = static_cast<double>(how.deterministic ? 32 * kMiB : job.gpu.workspace);
+  const bool routes = job.model.moe_layers > 0;
+  if (!how.compiled || !how.transformer_engine || (how.local_layers && !routes)) return 2 * each;
   // One more for each of the four streams that the experts' products take turns on (module/base.py,
   // get_multi_stream_cublas_workspace).
-  const bool grouped = job.model.moe_layers > 0 && job.configuration.grouped_experts;
+  const bool grouped = routes && how.grouped_experts;
   return 2 * each + (grouped ? 5 : 1) * static_cast<double>((recent ? 32 : 4) * kMiB);
 }
 
-/// Where Megatron-LM's own products gather the tokens of all ranks; it stays (GlobalMemoryBuffer).
-double gather_buffer(const Job& job) {
+/// Where products are Megatron-LM's own, they gather all tokens into one buffer for good
+/// (tensor_parallel/layers.py, get_global_memory_buffer); the output layer always is.
+double gathered_for_good(const Job& job, int stage) {
   const Configuration& how = job.configuration;
-  return how.legacy && how.sequence_parallel && how.tp > 1 ? activation_bytes(job) * how.tp : 0;
+  const bool own = how.legacy || how.local_layers || (how.megatron && stage == how.pp - 1);
+  return own ? gathered_bytes(job) : 0;
 }
 
 /// Weights of a stage: what all tokens pass, its experts, and embeddings.
@@ -159,6 +163,30 @@ int in_flight(const Configuration& how, int stage) {
   return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
 }
 
+/// Whether a stage waits for its next input while it still runs backward: Megatron-LM's interleaved schedule,
+/// which overlaps passages with what is sent (pipeline_parallel/schedules.py).
+bool receives_early(const Configuration& how) {
+  return how.megatron && how.virtual_stages > 1;
+}
+
+bool keeps_sent_gradient(const Configuration& how) {
+  return how.megatron && how.pp > 1;
+}
+
+/// Whether what a passage was given lives until another has run: in 1F1B the graph of its output holds it.
+bool keeps_done_input(const Configuration& how) {
+  return how.megatron && how.pp > 1 && how.virtual_stages == 1;
+}
+
+/// Tensors that a stage holds at most of what it sent and received, beside the passages that it keeps.
+int in_transit(const Configuration& how, int stage) {
+  const bool sends_gradients = stage > 0 || how.virtual_stages > 1;
+  // The last stage needs most while it runs forward, when the last input is still there.
+  const bool has_done_input = keeps_done_input(how) && stage == how.pp - 1;
+  return (receives_early(how) ? 2 : 0) + (keeps_sent_gradient(how) && sends_gradients ? 1 : 0) +
+         (has_done_input ? 1 : 0);
+}
+
 /// The passages of one stage, one after another, as an allocator sees them.
 class StageRun {
  public:
@@ -172,13 +200,20 @@ class StageRun {
         ledger_(ledger) {}
 
   void run(int batches) {
-    for (const Passage& passage : schedule(how_, stage_, batches)) {
-      if (passage.forward) {
-        forward(passage);
-      } else {
-        backward(passage);
+    const std::vector<Passage> passages = schedule(how_, stage_, batches);
+    for (auto passage = passages.begin(); passage != passages.end(); ++passage) {
+      if (!passage->forward) {
+        backward(*passage);
+        continue;
       }
+      forward(*passage);
+      if (!receives_early(how_)) continue;
+      const auto next = std::find_if(passage + 1, passages.end(), [](const Passage& p) { return p.forward; });
+      if (next != passages.end() && !has_embedding(next->chunk)) received_ = ledger_.allocate(state_);
     }
+    let_go(sent_);
+    let_go(sent_gradient_);
+    let_go(done_input_);
   }
 
  private:
@@ -201,7 +236,8 @@ class StageRun {
 
   void forward(const Passage& passage) {
     Passed& passed = passed_[{passage.chunk, passage.batch}];
-    std::size_t x = ledger_.allocate(state_);
+    let_go(sent_);
+    std::size_t x = received_ ? *std::exchange(received_, std::nullopt) : ledger_.allocate(state_);
     passed.inputs.push_back(x);
     const int recomputed = recomputed_layers(job_);
     if (const double mask = attention_mask(job_, stage_); mask > 0) passed.mask = ledger_.allocate(mask);
@@ -216,12 +252,16 @@ class StageRun {
       passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
       x = passed.head.output;
     }
-    // What went to the next stage is let go; who recomputes keeps the mask for that.
-    if (x != passed.inputs.front()) ledger_.free(x);
+    // What went to the next stage is let go, by an interleaved schedule only when it runs forward again; who
+    // recomputes keeps the mask for that.
+    if (x != passed.inputs.front()) sent_ = x;
+    if (!receives_early(how_)) let_go(sent_);
+    let_go(done_input_);
     if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
   void backward(const Passage& passage) {
+    let_go(done_input_);
     Passed passed = std::move(passed_.extract({passage.chunk, passage.batch}).mapped());
     std::size_t gradient = 0;
     if (has_head(passage.chunk)) {
@@ -242,9 +282,17 @@ class StageRun {
       if (i > 0) ledger_.free(passed.inputs[i]);
     }
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
-    ledger_.free(gradient);
-    ledger_.free(passed.inputs.front());
+    // Megatron-LM's schedules have a name for the gradient that was sent until there is the next.
+    let_go(sent_gradient_);
+    sent_gradient_ = gradient;
+    if (!keeps_sent_gradient(how_) || has_embedding(passage.chunk)) let_go(sent_gradient_);
+    done_input_ = passed.inputs.front();
+    if (!keeps_done_input(how_) || has_embedding(passage.chunk)) let_go(done_input_);
     if (passed.mask) ledger_.free(*passed.mask);
+  }
+
+  void let_go(std::optional<std::size_t>& block) {
+    if (block) ledger_.free(*std::exchange(block, std::nullopt));
   }
 
   static constexpr double kLoss = 4;
@@ -257,6 +305,10 @@ class StageRun {
   double state_;
   Ledger& ledger_;
   std::map<std::pair<int, int>, Passed> passed_;
+  std::optional<std::size_t> received_;       ///< for the next passage forward
+  std::optional<std::size_t> sent_;           ///< to the next stage
+  std::optional<std::size_t> sent_gradient_;  ///< to the one before
+  std::optional<std::size_t> done_input_;     ///< of the passage that ran backward
 };
 
 /// What one tape asks for above what is there when its turn comes. `owned`: its input counts, as nobody else
@@ -282,17 +334,18 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
 
 /// Whether PyTorch's optimizer runs, which makes its moments in the first step.
 bool has_plain_optimizer(const Configuration& how) {
-  return !how.compiled && !how.legacy;
+  return !how.legacy && (!how.compiled || !how.transformer_engine);
 }
 
-/// Blocks of each step, while the optimizer runs. PyTorch's makes a gradient and a root of its own;
-/// Megatron-LM's wants gradients in fp32, and copies those that were reduced in fewer bytes
-/// (DistributedOptimizer._copy_model_grads_to_main_grads).
+/// Blocks of each step, while the optimizer runs: gradients and roots of the second moments. PyTorch's makes
+/// roots, and modules of PyTorch have gradients for it besides. Megatron-LM's wants gradients in fp32, and
+/// copies those that were reduced in fewer bytes (DistributedOptimizer._copy_model_grads_to_main_grads).
 std::array<double, 2> optimizer_blocks(const Job& job, const States& states) {
   const Configuration& how = job.configuration;
-  if (has_plain_optimizer(how)) return {states.optimizer / 3, states.optimizer / 3};
-  if (how.gradient_bytes >= 4) return {};
-  return {states.optimizer * 4 / optimizer_state_bytes(how), 0};
+  const double roots = has_plain_optimizer(how) ? states.optimizer / 3 : 0;
+  if (!how.compiled && !how.legacy) return {states.optimizer / 3, roots};
+  if (how.gradient_bytes >= 4) return {0, roots};
+  return {states.optimizer * 4 / optimizer_state_bytes(how), roots};
 }
 
 }  // namespace
@@ -322,7 +375,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   RankMemory memory;
   memory.stage = stage;
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
-                  gather_buffer(job) + gathered_for_a_step(job, stage);
+                  gathered_for_good(job, stage) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
@@ -333,7 +386,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
   if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
-  most += attention_mask(job, stage);
+  most += attention_mask(job, stage) + in_transit(how, stage) * parts.state;
   // Two layers' weights are gathered at a time: the one at work and the next.
   if (how.zero == 3 && how.pp == 1)
     most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
@@ -366,12 +419,11 @@ Trace rank_trace(const Job& job, int stage) {
   const int layers = std::max(1, stage_layers(job, stage));
   for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
-  // Modules of PyTorch have an optimizer that makes its moments in the first step.
+  // PyTorch's optimizer makes its moments in the first step.
   const bool late = has_plain_optimizer(how);
   if (states.optimizer > 0)
     for (int i = 0; i < (late ? 1 : 3); ++i) ledger.allocate(states.optimizer / 3);
-  ledger.allocate(workspaces(job));
-  if (const double buffer = gather_buffer(job); buffer > 0) ledger.allocate(buffer);
+  ledger.allocate(workspaces(job) + gathered_for_good(job, stage));
   if (const double gathered = gathered_for_a_step(job, stage); gathered > 0) ledger.allocate(gathered);
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
@@ -389,11 +441,12 @@ Trace rank_trace(const Job& job, int stage) {
     mark(text("iteration ", step));
     StageRun(job, stage, ledger).run(batches);
     const auto [gradient_bytes, root_bytes] = optimizer_blocks(job, states);
-    if (gradient_bytes == 0) continue;
-    const std::size_t gradient = ledger.allocate(gradient_bytes);
+    std::vector<std::size_t> made;
+    for (const double block : {gradient_bytes, root_bytes}) {
+      if (block > 0) made.push_back(ledger.allocate(block));
+    }
     for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
-    if (root_bytes > 0) ledger.free(ledger.allocate(root_bytes));
-    ledger.free(gradient);
+    for (const std::size_t block : made) ledger.free(block);
   }
   mark("end");
   return trace;

@@ -73,6 +73,21 @@ TEST(Measurements, RefuseATableThatIsNone) {
   EXPECT_THAT(read(text(kHeader, "\"A100,8\n")), ThrowsMessage<Error>(HasSubstr("quote")));
 }
 
+TEST(Measurements, TellWhatLayersAreMadeOf) {
+  const auto read = [](const std::string& layers, const std::string& attention) {
+    const std::string csv =
+        text("gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,mbs,gbs,transformer_impl,attention_backend,",
+             "peak_allocated_bytes\nH100,8,12,512,8,1024,50257,1,4,4,40,", layers, ",", attention, ",1e9\n");
+    return read_measurements(csv, "t.csv").rows.at(0).job.configuration;
+  };
+  const Configuration fused = read("transformer_engine", ""), local = read("local", ""),
+                      none = read("none", "flash");
+  EXPECT_TRUE(fused.transformer_engine && fused.flash_attention && !fused.local_layers);
+  EXPECT_TRUE(local.transformer_engine && !local.flash_attention && local.local_layers);
+  EXPECT_TRUE(!none.transformer_engine && none.flash_attention && none.local_layers);
+  EXPECT_FALSE(read("", "unfused").flash_attention);
+}
+
 TEST(Measurements, TellThePrecisionAndTheArgumentsOfAPeak) {
   const auto read = [](const std::string& precision, const std::string& arguments) {
     const std::string csv = text(

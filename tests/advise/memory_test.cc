@@ -236,6 +236,101 @@ TEST(RankMemory, GradientsThatWereReducedInBf16AreCopiedForTheOptimizer) {
   EXPECT_LT(live_memory(job, 1).peak(), live_memory(job, 1).states + weights / 4);
 }
 
+TEST(RankMemory, WithoutTransformerEngineAdamMakesRootsAndProductsNeedNoWorkspaceOfItsOwn) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kFull;
+  job.configuration.zero = 0;
+  const RankMemory with = live_memory(job, 1);
+  job.configuration.transformer_engine = false;
+  const RankMemory without = live_memory(job, 1);
+  EXPECT_DOUBLE_EQ(without.states, with.states - 32 * kMiB);
+  EXPECT_NEAR(difference(job, 1), 0, 0.01);
+  // Of 18 bytes of a parameter four are its square root's, and nothing else is there then.
+  const double weights = (with.states - 96 * kMiB) / 18;
+  EXPECT_NEAR(without.activations + without.transient, 4 * weights, 1);
+}
+
+TEST(RankMemory, RoutersAreTransformerEnginesThoughLayersAreNot) {
+  Job job = pipeline_job();
+  const double fused = live_memory(job, 1).states;
+  job.configuration.local_layers = true;
+  EXPECT_DOUBLE_EQ(live_memory(job, 1).states, fused - 32 * kMiB);
+  job.model = known_model("qwen3_30b_a3b");
+  const double local = live_memory(job, 1).states;
+  job.configuration.local_layers = false;
+  EXPECT_DOUBLE_EQ(live_memory(job, 1).states, local);
+}
+
+TEST(RankMemory, ProductsOfMegatronGatherIntoOneBufferForGood) {
+  Job job = pipeline_job();
+  job.configuration.tp = 2;
+  const auto states = [&job](bool local, int stage) {
+    job.configuration.local_layers = local;
+    return live_memory(job, stage).states;
+  };
+  const double gathered = 2.0 * 2048 * 4096, workspace = 32 * kMiB;
+  EXPECT_DOUBLE_EQ(states(true, 1), states(false, 1) - workspace + gathered);
+  EXPECT_DOUBLE_EQ(states(true, 3),
+                   states(false, 3) - workspace);  // the output layer is Megatron's in any case
+  job.configuration.sequence_parallel = false;
+  EXPECT_DOUBLE_EQ(states(true, 1), states(false, 1) - workspace);
+}
+
+TEST(RankMemory, StagesHoldWhatTheySendAndReceive) {
+  Job job = pipeline_job();
+  const double state = 2.0 * 2048 * 4096;
+  const auto in_transit = [&job](int stage) {
+    job.configuration.megatron = true;
+    const Bytes with = peak_requested(rank_trace(job, stage));
+    EXPECT_NEAR(difference(job, stage), 0, 0.01);
+    job.configuration.megatron = false;
+    return static_cast<double>(with - peak_requested(rank_trace(job, stage)));
+  };
+  EXPECT_DOUBLE_EQ(in_transit(0), 0);
+  EXPECT_DOUBLE_EQ(in_transit(1), state);      // the gradient that it sent
+  EXPECT_DOUBLE_EQ(in_transit(3), 2 * state);  // and forward, where it needs most, what it was given last
+  job.configuration.virtual_stages = 2;
+  EXPECT_DOUBLE_EQ(in_transit(1), 3 * state);  // what it sent forward, and its next input
+}
+
+TEST(RankMemory, WhatIsRecomputedIsCopiedToItsPlace) {
+  Job job = pipeline_job();
+  job.configuration.recompute = Recompute::kSelective;
+  const double with = chunk_memory(job).plain.backward;
+  job.configuration.megatron = false;
+  // The second product's input, and that of the first, which waits beside it.
+  EXPECT_DOUBLE_EQ(with - chunk_memory(job).plain.backward, 2.0 * 2048 * (11008 + 2 * 4096));
+}
+
+TEST(RankMemory, RotaryOperatorsKeepTheirCosinesAndSines) {
+  Job job = pipeline_job();
+  const double fused = chunk_memory(job).plain.kept;
+  job.configuration.transformer_engine = false;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + 4 * 2.0 * 2048 * 128);
+  job.configuration.micro_batch = 2;  // sequences share them
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, 2 * fused + 4 * 2.0 * 2048 * 128);
+}
+
+TEST(RankMemory, ASoftmaxThatIsNotFusedKeepsItsResultInFp32AndAMask) {
+  Job job = pipeline_job();
+  job.configuration.flash_attention = false;
+  const double fused = chunk_memory(job).plain.kept;
+  job.configuration.fused_softmax = false;
+  const double pairs = 2048.0 * 2048;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, fused + pairs * (4 * 32 + 1));
+  EXPECT_NEAR(difference(job, 0), 0, 0.01);
+}
+
+TEST(RankMemory, MegatronsOwnAttentionHasKeysAndValuesForEveryHead) {
+  Job job = pipeline_job();
+  job.model = known_model("llama3_8b");  // eight of 32
+  job.configuration.flash_attention = false;
+  const double shared = chunk_memory(job).plain.kept;
+  job.configuration.local_layers = true;
+  // Both as wide as queries; in place of what queries, keys and values were made as.
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, shared + 2.0 * 2048 * (2 * 4096 - (4096 + 2 * 1024)));
+}
+
 TEST(RankMemory, ProductsKeepNarrowInputs) {
   Job job = pipeline_job();
   const double wide = chunk_memory(job).plain.kept;
