@@ -44,7 +44,6 @@ constexpr std::array kRules = {
     Rule{"small", scale<&Policy::small>},
     Rule{"large", scale<&Policy::large>},
     Rule{"refused_calls", scale<&Policy::refused_calls>},
-    Rule{"event_spacing", scale<&Policy::event_spacing>},
     Rule{"near", scale<&Policy::near>},
     Rule{"far", scale<&Policy::far>},
     Rule{"size_spread", scale<&Policy::size_spread>},

@@ -38,11 +38,6 @@ struct Policy {
   /// After the device refused memory, so many calls go upstream at once.
   std::uint64_t refused_calls = 1000;
 
-  // Streams (stream_order.h).
-  /// A stream that frees records an event every so many calls: it tells later which memory no work uses any
-  /// more.
-  std::uint64_t event_spacing = 256;
-
   // Following a plan (matcher.h, plan_follower.h).
   std::size_t near = 5;   ///< entries ahead in which a request of a slot's size is believed to be that slot's
   std::size_t far = 256;  ///< entries ahead in which it is taken for a guess

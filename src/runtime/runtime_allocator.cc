@@ -50,7 +50,7 @@ RuntimeAllocator::RuntimeAllocator(Device& device, Upstream& upstream, const Pol
     : policy_(policy),
       device_(device),
       upstream_(upstream),
-      order_(device, policy_.event_spacing),
+      order_(device, policy_.block),
       memory_(device, order_, policy_),
       placer_(memory_, order_, policy_),
       pending_(device, order_, [this](const PendingFrees::Released& range) { release(range); }) {}
@@ -313,7 +313,7 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   } else {
     release({offset, block.rounded, {block.stream, now_}, block.recorded});
   }
-  order_.note_free(block.stream, now_);
+  order_.note_free(block.stream, block.rounded, now_);
   if (block.hands_over) order_.hand_over(block.stream, now_);
 }
 

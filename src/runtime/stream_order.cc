@@ -1,14 +1,13 @@
 #include "runtime/stream_order.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace stweaver {
 
 StreamOrder::~StreamOrder() {
   for (const StreamState& stream : streams_) {
-    for (const Recorded& recorded : stream.events) {
-      if (recorded.event != kNoEvent) device_->forget(recorded.event);
-    }
+    for (const Recorded& recorded : stream.events) device_->forget(recorded.event);
   }
 }
 
@@ -18,7 +17,7 @@ StreamIndex StreamOrder::find_index(Stream stream) {
   if (found == streams_.end()) {
     if (streams_.size() == kMostStreams) return kNoStream;
     streams_.emplace_back().stream = stream;
-    streams_.back().next_event = now_ + event_spacing_;
+    streams_.back().events.reserve(kKept);
     for (StreamState& state : streams_) state.known.resize(streams_.size(), 0);
     last_stream_ = stream;
     return last_ = static_cast<StreamIndex>(streams_.size() - 1);
@@ -35,6 +34,10 @@ void StreamOrder::learn(StreamState& taker, StreamIndex other, Tick time) {
 bool StreamOrder::order(StreamIndex taker, const LastUse& last, Tick now) {
   if (ordered(taker, last)) return true;
   StreamState& giver = streams_[last.stream];
+  if (is_over(last)) {
+    learn(streams_[taker], last.stream, giver.over);
+    return true;
+  }
   const Recorded* found = find_behind(giver, last.freed);
   if (found == nullptr) {
     found = record(giver, now);
@@ -66,20 +69,27 @@ bool StreamOrder::await(const LastUse& last) {
   const Recorded* found = find_behind(state, last.freed);
   if (found == nullptr) found = record(state, now_);
   if (found == nullptr || !device_->await(found->event)) return false;
-  state.over = found->time;
+  note_over(state, static_cast<std::size_t>(found - state.events.data()) + 1);
   return true;
 }
 
+/// Events of a stream pass in order, so a few questions tell how many have.
 void StreamOrder::find_what_is_over() {
   for (StreamState& state : streams_) {
-    for (std::size_t back = 0; back < kKept; ++back) {
-      const Recorded& recorded = state.events[(state.newest + kKept - back) % kKept];
-      if (recorded.event == kNoEvent || recorded.time <= state.over) break;
-      if (!device_->passed(recorded.event)) continue;
-      state.over = recorded.time;
-      break;
-    }
+    const auto end = std::partition_point(
+        state.events.begin(), state.events.end(),
+        [this](const Recorded& recorded) { return device_->passed(recorded.event); });
+    note_over(state, static_cast<std::size_t>(end - state.events.begin()));
   }
+}
+
+/// So many of the stream's events have passed.
+void StreamOrder::note_over(StreamState& stream, std::size_t passed) {
+  if (passed == 0) return;
+  const auto end = stream.events.begin() + static_cast<std::ptrdiff_t>(passed);
+  stream.over = std::max(stream.over, std::prev(end)->time);
+  for (auto at = stream.events.begin(); at != end; ++at) device_->forget(at->event);
+  stream.events.erase(stream.events.begin(), end);
 }
 
 void StreamOrder::record_due(Tick now) {
@@ -94,28 +104,31 @@ void StreamOrder::record_due(Tick now) {
   }
 }
 
-void StreamOrder::record_free(StreamIndex stream, Tick now) {
-  streams_[stream].next_event = now + event_spacing_;
-  record(streams_[stream], now);
-}
-
 const StreamOrder::Recorded* StreamOrder::find_behind(const StreamState& stream, Tick freed) {
-  const Recorded* found = nullptr;
-  for (const Recorded& recorded : stream.events) {
-    const bool is_behind = recorded.event != kNoEvent && recorded.time >= freed;
-    if (is_behind && (found == nullptr || recorded.time < found->time)) found = &recorded;
-  }
-  return found;
+  const auto found = std::partition_point(stream.events.begin(), stream.events.end(),
+                                          [freed](const Recorded& recorded) { return recorded.time < freed; });
+  return found == stream.events.end() ? nullptr : &*found;
 }
 
 const StreamOrder::Recorded* StreamOrder::record(StreamState& stream, Tick now) {
   const DeviceEvent event = device_->record(stream.stream);
   if (event == kNoEvent) return nullptr;
-  stream.newest = (stream.newest + 1) % kKept;
-  Recorded& recorded = stream.events[stream.newest];
-  if (recorded.event != kNoEvent) device_->forget(recorded.event);
-  recorded = {now, event};
-  return &recorded;
+  stream.freed_since = 0;
+  if (stream.events.size() == kKept) thin_out(stream);
+  return &stream.events.emplace_back(Recorded{now, event});
+}
+
+/// A later event tells the same of what was freed before it, only later.
+void StreamOrder::thin_out(StreamState& stream) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < stream.events.size(); ++i) {
+    if (i % 2 == 0) {
+      device_->forget(stream.events[i].event);
+    } else {
+      stream.events[kept++] = stream.events[i];
+    }
+  }
+  stream.events.resize(kept);
 }
 
 }  // namespace stweaver

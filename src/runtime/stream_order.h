@@ -1,7 +1,6 @@
 // Which stream's work is known to come after which other's, and which work is known to be over.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -16,15 +15,16 @@ namespace stweaver {
 /// A wait for an event recorded long ago is over before anyone waits, a wait for one recorded now makes the
 /// taker wait for everything the giver still has to do. So events are recorded soon after a free of memory
 /// that is going to change streams (hand_over()), at most one per stream and `spacing` calls, and order()
-/// takes the oldest one that will do. Others are recorded now and then, to tell which work is over.
+/// takes the oldest one that will do. Others are recorded behind what a stream frees, to tell which work is
+/// over: one for every so many bytes, so that whoever waits for work on an extent waits for little else.
 class StreamOrder {
  public:
   /// More streams than this get no number: nothing of theirs is in an arena.
   static constexpr std::size_t kMostStreams = 64;
 
-  /// `event_spacing`: calls between two events of one stream that tell what is over.
-  explicit StreamOrder(Device& device, Tick event_spacing = 256)
-      : device_(&device), event_spacing_(event_spacing) {}
+  /// `event_bytes`: freed by a stream between two events that tell what is over.
+  explicit StreamOrder(Device& device, Bytes event_bytes = 8 * kMiB)
+      : device_(&device), event_bytes_(event_bytes) {}
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
   StreamOrder(StreamOrder&&) = delete;
@@ -68,9 +68,11 @@ class StreamOrder {
   /// The stream freed, at `now`, memory that another stream is going to take.
   void hand_over(StreamIndex stream, Tick now);
 
-  /// The stream freed memory at `now`.
-  void note_free(StreamIndex stream, Tick now) {
-    if (now >= streams_[stream].next_event) record_free(stream, now);
+  /// The stream freed so many bytes at `now`.
+  void note_free(StreamIndex stream, Bytes size, Tick now) {
+    StreamState& state = streams_[stream];
+    state.freed_since += size;
+    if (state.freed_since >= event_bytes_) record(state, now);
   }
 
   /// All work of all streams is over: whatever was freed up to `now` may be used by any.
@@ -95,7 +97,8 @@ class StreamOrder {
   [[nodiscard]] std::int64_t events() const { return events_; }  ///< recorded for hand-overs
 
  private:
-  static constexpr std::size_t kKept = 16;
+  /// Events kept of a stream. Of more, every second one is forgotten.
+  static constexpr std::size_t kKept = 256;
   static constexpr Tick kNever = ~Tick{0};
 
   struct Recorded {
@@ -106,12 +109,11 @@ class StreamOrder {
   struct StreamState {
     Stream stream = 0;
     Tick due = kNever;                   ///< when an event is to be recorded
-    Tick next_event = 0;                 ///< of those that tell what is over
+    Bytes freed_since = 0;               ///< its last event
     Tick over = 0;                       ///< its frees up to then are over
     Tick latest_known = 0;               ///< the latest of `known`
-    std::array<Recorded, kKept> events;  ///< a ring
-    std::size_t newest = kKept - 1;
-    std::vector<Tick> known;  ///< by stream: its frees up to then come before this stream's work
+    std::vector<Recorded> events;        ///< not known to have passed, in order of time
+    std::vector<Tick> known;             ///< by stream: its frees up to then come before this stream's work
   };
 
   [[nodiscard]] Tick known(StreamIndex taker, StreamIndex other) const {
@@ -119,14 +121,15 @@ class StreamOrder {
   }
   StreamIndex find_index(Stream stream);
   void record_due(Tick now);
-  void record_free(StreamIndex stream, Tick now);
+  void note_over(StreamState& stream, std::size_t passed);
   static void learn(StreamState& taker, StreamIndex other, Tick time);
   /// The oldest event behind what the stream freed then; nullptr when there is none.
   static const Recorded* find_behind(const StreamState& stream, Tick freed);
   const Recorded* record(StreamState& stream, Tick now);
+  void thin_out(StreamState& stream);
 
   Device* device_;
-  Tick event_spacing_;
+  Bytes event_bytes_;
   std::vector<StreamState> streams_;
   StreamIndex last_ = kNoStream;  ///< found last
   Stream last_stream_ = 0;

@@ -317,7 +317,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
     clocked.work(stream);
     order.advance(++now);
     memory.give(range.lower, range.length(), {index, now});
-    order.note_free(index, now);
+    order.note_free(index, range.length(), now);
   }
   clocked.finish(2);
   EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "the smaller one";
@@ -346,7 +346,7 @@ TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
     works.push_back(clocked.work(1));
     order.advance(++now);
     memory.give(range.lower, range.length(), {stream, now});
-    order.note_free(stream, now);
+    order.note_free(stream, range.length(), now);
   }
   EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "freed first, though the smaller one";
   EXPECT_TRUE(clocked.is_behind(99, works.front()));
@@ -664,7 +664,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
     device.leave(range, clocked.work(stream));
     order.advance(++now);
     memory.give(range.lower, range.length(), {index, now});
-    order.note_free(index, now);
+    order.note_free(index, range.length(), now);
   }
 
   void reclaim() {
@@ -690,7 +690,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
   ClockedDevice clocked{kCapacity};
   Model device{clocked};
   Policy policy = without_slack();
-  StreamOrder order{device, 3};
+  StreamOrder order{device, 3 * kPage};
   Memory memory{device, order, policy};
   std::mt19937 random{GetParam()};
   std::vector<Interval> blocks;

@@ -141,12 +141,12 @@ TEST(StreamOrder, ForgetsEventsThatItDoesNotKeep) {
     StreamOrder order(device);
     for (Stream stream = 1; stream <= 3; ++stream) {
       const StreamIndex index = order.index_of(stream);
-      for (Tick now = 0; now < 200; ++now) {
+      for (Tick now = 0; now < 2000; ++now) {
         order.hand_over(index, now);
         order.advance(now + 1);
       }
     }
-    EXPECT_LE(device.events_alive(), 3 * 16U);
+    EXPECT_LE(device.events_alive(), 3 * 256U);
     EXPECT_GT(device.events_alive(), 0U);
   }
   EXPECT_EQ(device.events_alive(), 0U);
@@ -218,7 +218,7 @@ class OverTest : public testing::Test {
     const StreamIndex index = order.index_of(stream);
     clocked.work(stream);
     order.advance(++now);
-    order.note_free(index, now);
+    order.note_free(index, kMiB, now);
     return {index, now};
   }
   bool is_over(const LastUse& last) {
@@ -271,15 +271,50 @@ TEST_F(OverTest, AsksForNoEventThatIsKnownToHavePassed) {
   EXPECT_EQ(device.calls(DeviceCall::kPassed), calls);
 }
 
-TEST_F(OverTest, RecordsAnEventEverySoManyCalls) {
-  StreamOrder spaced(device, 10);
+TEST_F(OverTest, RecordsAnEventEverySoManyBytes) {
+  StreamOrder spaced(device, 10 * kMiB);
   const StreamIndex index = spaced.index_of(5);
-  for (Tick call = 1; call <= 100; ++call) {
-    spaced.advance(call);
-    spaced.note_free(index, call);
-  }
-  EXPECT_EQ(device.calls(DeviceCall::kRecord), 10);
+  const auto free = [&](Bytes size) {
+    spaced.advance(++now);
+    spaced.note_free(index, size, now);
+    return device.calls(DeviceCall::kRecord);
+  };
+  for (int call = 1; call < 10; ++call) EXPECT_EQ(free(kMiB), 0);
+  EXPECT_EQ(free(kMiB), 1);
+  EXPECT_EQ(free(9 * kMiB), 1);
+  EXPECT_EQ(free(kGiB), 2) << "a large block has one of its own";
+  EXPECT_EQ(free(kGiB), 3);
   EXPECT_EQ(spaced.events(), 0) << "they hand nothing over";
+}
+
+TEST_F(OverTest, WaitsForNothingBehindALargeBlock) {
+  const LastUse large = free(1);
+  const Work later = clocked.work(1);
+  ASSERT_TRUE(order.await(large));
+  EXPECT_TRUE(order.is_over(large));
+  EXPECT_FALSE(clocked.is_behind(99, later));
+}
+
+TEST_F(OverTest, KnowsWhatIsOverOfMoreFreesThanItKeepsEventsFor) {
+  std::vector<LastUse> frees;
+  for (int i = 0; i < 2000; ++i) frees.push_back(free(1));
+  EXPECT_LE(clocked.events_alive(), 256U);
+  ASSERT_TRUE(order.await(frees[1000]));
+  EXPECT_TRUE(order.is_over(frees[1000]));
+  EXPECT_FALSE(order.is_over(frees[1200])) << "it waits for little that came later";
+  clocked.finish(1);
+  EXPECT_TRUE(is_over(frees.back()));
+  EXPECT_EQ(clocked.events_alive(), 0U);
+}
+
+TEST_F(OverTest, TakesWhatIsOverWithoutAWait) {
+  const LastUse last = free(1);
+  const StreamIndex taker = order.index_of(2);
+  clocked.finish(1);
+  order.find_what_is_over();
+  EXPECT_TRUE(order.order(taker, last, now));
+  EXPECT_TRUE(order.ordered(taker, last));
+  EXPECT_EQ(order.waits(), 0);
 }
 
 TEST_F(OverTest, DoesWithoutAnEventThatCannotBeRecorded) {
@@ -342,7 +377,7 @@ TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
     Chance any(seed);
     ClockedDevice device;
     FailingDevice failing(device);
-    StreamOrder order(failing, 1 + any(20));
+    StreamOrder order(failing, static_cast<Bytes>(1 + any(20)));
     std::vector<std::pair<LastUse, Work>> frees;
     std::size_t over = 0;
     for (Tick now = 1; now < 2000; ++now) {
@@ -351,7 +386,7 @@ TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
       if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kAwait, 1);
       frees.push_back({{index, now}, device.work(stream)});  // first work, then the call
       order.advance(now);
-      order.note_free(index, now);
+      order.note_free(index, static_cast<Bytes>(any(3)), now);
       if (any(1) == 0) order.hand_over(index, now);
       if (any(19) == 0) device.finish(any(3));
       if (any(29) == 0) (void)order.await(frees[any(frees.size() - 1)].first);
