@@ -76,9 +76,9 @@ bool StreamOrder::await(const LastUse& last) {
 /// Events of a stream pass in order, so a few questions tell how many have.
 void StreamOrder::find_what_is_over() {
   for (StreamState& state : streams_) {
-    const auto end = std::partition_point(
-        state.events.begin(), state.events.end(),
-        [this](const Recorded& recorded) { return device_->passed(recorded.event); });
+    const auto end =
+        std::partition_point(state.events.begin(), state.events.end(),
+                             [this](const Recorded& recorded) { return device_->passed(recorded.event); });
     note_over(state, static_cast<std::size_t>(end - state.events.begin()));
   }
 }
@@ -105,8 +105,9 @@ void StreamOrder::record_due(Tick now) {
 }
 
 const StreamOrder::Recorded* StreamOrder::find_behind(const StreamState& stream, Tick freed) {
-  const auto found = std::partition_point(stream.events.begin(), stream.events.end(),
-                                          [freed](const Recorded& recorded) { return recorded.time < freed; });
+  const auto found =
+      std::partition_point(stream.events.begin(), stream.events.end(),
+                           [freed](const Recorded& recorded) { return recorded.time < freed; });
   return found == stream.events.end() ? nullptr : &*found;
 }
 

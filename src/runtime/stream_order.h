@@ -108,12 +108,12 @@ class StreamOrder {
 
   struct StreamState {
     Stream stream = 0;
-    Tick due = kNever;                   ///< when an event is to be recorded
-    Bytes freed_since = 0;               ///< its last event
-    Tick over = 0;                       ///< its frees up to then are over
-    Tick latest_known = 0;               ///< the latest of `known`
-    std::vector<Recorded> events;        ///< not known to have passed, in order of time
-    std::vector<Tick> known;             ///< by stream: its frees up to then come before this stream's work
+    Tick due = kNever;             ///< when an event is to be recorded
+    Bytes freed_since = 0;         ///< its last event
+    Tick over = 0;                 ///< its frees up to then are over
+    Tick latest_known = 0;         ///< the latest of `known`
+    std::vector<Recorded> events;  ///< not known to have passed, in order of time
+    std::vector<Tick> known;       ///< by stream: its frees up to then come before this stream's work
   };
 
   [[nodiscard]] Tick known(StreamIndex taker, StreamIndex other) const {
