@@ -27,8 +27,10 @@ const ConstantInfo& info_of(const std::string& name) {
 /// What makes two rows the same configuration, whatever release or day they were measured in.
 std::string identity(const Measurement& row) {
   const Configuration& c = row.job.configuration;
-  return text(row.model, ' ', row.job.gpu.name, ' ', c.gpus, ' ', c.tp, ' ', c.pp, ' ', c.virtual_stages, ' ',
-              c.cp, ' ', c.ep, ' ', c.zero, ' ', c.micro_batch, ' ', c.global_batch, ' ', c.sequence, ' ',
+  const ModelShape& m = row.job.model;
+  return text(row.model, ' ', m.heads, ' ', m.ffn, ' ', m.vocabulary, ' ', m.mtp_layers, ' ',
+              row.job.gpu.name, ' ', c.gpus, ' ', c.tp, ' ', c.pp, ' ', c.virtual_stages, ' ', c.cp, ' ',
+              c.ep, ' ', c.zero, ' ', c.shard, ' ', c.micro_batch, ' ', c.global_batch, ' ', c.sequence, ' ',
               name_of(c.recompute), ' ', name_of(c.precision), ' ', c.overlap_tp, c.compiled);
 }
 
@@ -161,15 +163,81 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   return only_a > 0 && only_b > 0 ? both / std::sqrt(only_a * only_b) : 1;
 }
 
-using Groups = std::map<std::string, std::vector<std::size_t>>;
+/// A configuration, however often it was measured: its first row, and geometric means.
+struct Judged {
+  const Measurement* row = nullptr;
+  double predicted = 0;
+  double measured = 0;
 
-/// Rows by a key; groups of fewer than three say nothing and are left out.
-Groups groups_of(std::span<const Measurement> rows,
+  /// Seconds for a token and GPU: what configurations of different batches and GPUs can be compared by.
+  [[nodiscard]] double share() const {
+    const Configuration& how = row->job.configuration;
+    return how.gpus / tokens_of(how);
+  }
+};
+
+std::vector<Judged> configurations_of(std::span<const Measurement> rows, std::span<const double> predicted) {
+  std::map<std::string, std::vector<std::size_t>> copies;
+  for (std::size_t i = 0; i < rows.size(); ++i) copies[identity(rows[i])].push_back(i);
+  std::vector<Judged> configurations;
+  configurations.reserve(copies.size());
+  for (const auto& [key, members] : copies) {
+    double ours = 0, theirs = 0;
+    for (const std::size_t i : members) {
+      ours += std::log(predicted[i]);
+      theirs += std::log(rows[i].seconds);
+    }
+    const auto n = static_cast<double>(members.size());
+    configurations.push_back({&rows[members.front()], std::exp(ours / n), std::exp(theirs / n)});
+  }
+  return configurations;
+}
+
+using Groups = std::map<std::string, std::vector<Judged>>;
+
+/// Configurations by a key; groups of fewer than three say nothing and are left out.
+Groups groups_of(const std::vector<Judged>& configurations,
                  const std::function<std::string(const Measurement&)>& key) {
   Groups groups;
-  for (std::size_t i = 0; i < rows.size(); ++i) groups[key(rows[i])].push_back(i);
+  for (const Judged& one : configurations) groups[key(*one.row)].push_back(one);
   std::erase_if(groups, [](const auto& group) { return group.second.size() < 3; });
   return groups;
+}
+
+/// The variance of Spearman's coefficient is 1 / (n - 1) where there is nothing to find: models count by its
+/// inverse, as one of three configurations tells hardly anything.
+void judge_ranks(const std::vector<Judged>& configurations, Accuracy& accuracy) {
+  double weights = 0;
+  for (const auto& [model, members] :
+       groups_of(configurations, [](const Measurement& row) { return row.model; })) {
+    std::vector<double> ours, theirs;
+    for (const Judged& one : members) {
+      ours.push_back(one.predicted * one.share());
+      theirs.push_back(one.measured * one.share());
+    }
+    const auto weight = static_cast<double>(members.size() - 1);
+    accuracy.rank_correlation += weight * correlation(ranks_of(ours), ranks_of(theirs));
+    weights += weight;
+    ++accuracy.models;
+  }
+  if (weights > 0) accuracy.rank_correlation /= weights;
+}
+
+void judge_choices(const std::vector<Judged>& configurations, Accuracy& accuracy) {
+  const Groups choices = groups_of(configurations, [](const Measurement& row) {
+    const Configuration& how = row.job.configuration;
+    return text(row.model, ' ', row.job.gpu.name, ' ', how.gpus, ' ', how.global_batch, ' ', how.sequence);
+  });
+  for (const auto& [job, members] : choices) {
+    const auto least = [&members = members](double Judged::*time) {
+      return *std::min_element(members.begin(), members.end(),
+                               [time](const Judged& a, const Judged& b) { return a.*time < b.*time; });
+    };
+    const double loss = least(&Judged::predicted).measured / least(&Judged::measured).measured - 1;
+    accuracy.loss += loss / static_cast<double>(choices.size());
+    accuracy.worst_loss = std::max(accuracy.worst_loss, loss);
+  }
+  accuracy.choices = choices.size();
 }
 
 }  // namespace
@@ -224,38 +292,9 @@ Accuracy judge(std::span<const Measurement> rows, std::span<const double> predic
   std::sort(errors.begin(), errors.end());
   accuracy.median = errors[errors.size() / 2];
 
-  const Groups models = groups_of(rows, [](const Measurement& row) { return row.model; });
-  for (const auto& [model, members] : models) {
-    std::vector<double> ours, theirs;
-    for (const std::size_t i : members) {
-      const Configuration& how = rows[i].job.configuration;
-      const double share = how.gpus / tokens_of(how);
-      ours.push_back(predicted[i] * share);
-      theirs.push_back(rows[i].seconds * share);
-    }
-    accuracy.rank_correlation += correlation(ranks_of(ours), ranks_of(theirs));
-  }
-  accuracy.models = models.size();
-  if (!models.empty()) accuracy.rank_correlation /= static_cast<double>(models.size());
-
-  const Groups choices = groups_of(rows, [](const Measurement& row) {
-    const Configuration& how = row.job.configuration;
-    return text(row.model, ' ', row.job.gpu.name, ' ', how.gpus, ' ', how.global_batch, ' ', how.sequence);
-  });
-  for (const auto& group : choices) {
-    const std::vector<std::size_t>& members = group.second;
-    const auto faster = [&](const auto& time) {
-      return *std::min_element(members.begin(), members.end(),
-                               [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
-    };
-    const std::size_t chosen = faster([&](std::size_t i) { return predicted[i]; });
-    const std::size_t best = faster([&](std::size_t i) { return rows[i].seconds; });
-    const double loss = rows[chosen].seconds / rows[best].seconds - 1;
-    accuracy.loss += loss;
-    accuracy.worst_loss = std::max(accuracy.worst_loss, loss);
-  }
-  accuracy.choices = choices.size();
-  if (!choices.empty()) accuracy.loss /= static_cast<double>(choices.size());
+  const std::vector<Judged> configurations = configurations_of(rows, predicted);
+  judge_ranks(configurations, accuracy);
+  judge_choices(configurations, accuracy);
   return accuracy;
 }
 

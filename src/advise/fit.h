@@ -20,13 +20,15 @@ std::vector<std::string> constants_to_fit(const std::string& kind);
 Constants fit_constants(std::span<const Measurement> rows, const std::vector<std::string>& names,
                         const Constants& start);
 
-/// Predicted against measured.
+/// Predicted against measured. Ranks and choices are of configurations: one that was measured several times
+/// has the geometric mean of its times.
 struct Accuracy {
   std::size_t rows = 0;
   double mean = 0;  ///< absolute error, as a share of what was measured
   double median = 0;
   std::size_t models = 0;       ///< with three configurations at least
-  double rank_correlation = 0;  ///< Spearman's, of the time per token and GPU, mean over these models
+  double rank_correlation = 0;  ///< Spearman's, of the time per token and GPU; mean over these models, each
+                                ///< with the weight of its configurations less one
   std::size_t choices = 0;      ///< groups of one model, GPUs and batch with three configurations at least
   double loss = 0;              ///< time lost by running the predicted best of a group, mean
   double worst_loss = 0;

@@ -45,20 +45,50 @@ TEST(Fit, RefusesAConstantThatDoesNotExist) {
   EXPECT_THAT([&] { (void)fit_constants(rows, {"speed"}, {}); }, ThrowsMessage<Error>(HasSubstr("speed")));
 }
 
+/// Configurations of one model, that differ in their micro-batches, and the seconds that they took.
+std::vector<Measurement> configurations_with(const std::vector<double>& seconds, const std::string& model) {
+  const Measurement first = rows_of(known_constants("megatron-deepspeed")).front();
+  std::vector<Measurement> rows;
+  for (const double time : seconds) {
+    rows.push_back(first);
+    rows.back().model = model;
+    rows.back().seconds = time;
+    rows.back().job.configuration.micro_batch = static_cast<int>(rows.size());
+  }
+  return rows;
+}
+
 TEST(Judge, TellsErrorRanksAndWhatTrustingThePredictionCosts) {
-  std::vector<Measurement> rows = rows_of(known_constants("megatron-deepspeed"));
-  rows.resize(3);
-  for (Measurement& row : rows) row.job.configuration = rows.front().job.configuration;
-  rows[0].seconds = 1;
-  rows[1].seconds = 2;
-  rows[2].seconds = 4;
+  const std::vector<Measurement> rows = configurations_with({1, 2, 4}, "one");
   const std::vector<double> predicted = {2.2, 2, 4};
-  for (Measurement& row : rows) row.model = "one";
   const Accuracy accuracy = judge(rows, predicted);
   EXPECT_NEAR(accuracy.mean, 0.4, 1e-9);
   EXPECT_DOUBLE_EQ(accuracy.median, 0);
   EXPECT_NEAR(accuracy.rank_correlation, 0.5, 1e-9);  // two of three change places
   EXPECT_NEAR(accuracy.loss, 1, 1e-9);                // the second is run, the first took half
+}
+
+TEST(Judge, RanksAConfigurationThatWasMeasuredTwiceOnce) {
+  std::vector<Measurement> rows = configurations_with({1, 2, 4}, "one");
+  // Another release was so fast that by rows the second configuration would be the best.
+  rows.push_back(rows[1]);
+  rows.back().seconds = 0.9;
+  const std::vector<double> predicted = {1, 2, 4, 2};
+  const Accuracy accuracy = judge(rows, predicted);
+  EXPECT_EQ(accuracy.rows, 4U);
+  EXPECT_DOUBLE_EQ(accuracy.rank_correlation, 1);
+  EXPECT_DOUBLE_EQ(accuracy.loss, 0);
+  rows.pop_back();
+  rows.pop_back();
+  EXPECT_EQ(judge(rows, std::vector<double>{1, 2}).models, 0U);
+}
+
+TEST(Judge, WeighsModelsByWhatTheirConfigurationsTell) {
+  std::vector<Measurement> rows = configurations_with({1, 2, 3, 4, 5}, "many");
+  std::vector<double> predicted = {1, 2, 3, 4, 5};
+  for (const Measurement& row : configurations_with({1, 2, 3}, "few")) rows.push_back(row);
+  predicted.insert(predicted.end(), {3, 2, 1});
+  EXPECT_NEAR(judge(rows, predicted).rank_correlation, (4 * 1 + 2 * -1) / 6.0, 1e-9);
 }
 
 TEST(Measurements, RefuseATableThatIsNone) {
