@@ -21,19 +21,20 @@ struct Figures {
 };
 
 // NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
-// those printed with sparsity. Blackwell Ultra differs from Blackwell in power, not in units for bf16 and
-// fp8; what that is worth is a constant of the time model. The H100 with HBM2e and a 500 W limit is
-// torchtitan's; its rate is that of 700 W by the power of two thirds.
+// those printed with sparsity, and where both are printed (fp4 of Blackwell Ultra) the dense one. Otherwise
+// Blackwell Ultra differs from Blackwell in power alone, and what that is worth is a constant of the time
+// model. The H100 with HBM2e and a 500 W limit is torchtitan's; its rate is that of 700 W by the power of two
+// thirds.
 constexpr Figures kFigures[] = {
     {"A100", 312, 312, 312, 2039, 79.1, 300, 25, 8, false},
     {"A100-40GB", 312, 312, 312, 1555, 39.4, 300, 25, 8, false},
     {"H100", 989, 1979, 1979, 3350, 79.1, 450, 50, 8, false},
     {"H100-96GB-HBM2e-500W", 791, 1583, 1583, 2400, 94.9, 450, 50, 8, false},
     {"H200", 989, 1979, 1979, 4800, 139.7, 450, 50, 8, false},
-    {"B200", 2250, 4500, 9000, 8000, 178.3, 900, 50, 8, false},
-    {"B300", 2250, 4500, 9000, 8000, 267.6, 900, 100, 8, true},
-    {"GB200", 2250, 4500, 9000, 8000, 184.0, 900, 50, 72, false},
-    {"GB300", 2250, 4500, 9000, 8000, 276.0, 900, 100, 72, true},
+    {"B200", 2250, 4500, 9000, 7700, 178.3, 900, 50, 8, false},
+    {"B300", 2250, 4500, 13500, 8000, 267.6, 900, 100, 8, true},
+    {"GB200", 2500, 5000, 10000, 8000, 184.0, 900, 50, 72, false},
+    {"GB300", 2500, 5000, 15000, 8000, 276.0, 900, 100, 72, true},
 };
 
 std::vector<Gpu> make_gpus() {

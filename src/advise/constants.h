@@ -36,7 +36,7 @@ struct Constants {
   double expert_exposed = 0.5;          ///< of all-to-alls
   double data_exposed = 0.5;            ///< of data parallel traffic
   double several_nodes = 1;             ///< how much longer kernels take in runs of several nodes
-  double ultra = 1.3;                   ///< matrix rate of Blackwell Ultra against Blackwell
+  double ultra = 1.3;                   ///< matrix rate of Blackwell Ultra's units against Blackwell's
   double step = 10e-3;                  ///< seconds of a step that belong to none of the above
 };
 

@@ -57,7 +57,7 @@ double matrix_rate(const View& view) {
     case Precision::kMxfp8:
       return gpu.fp8 * c.matrix_mxfp8 * view.clock();
     case Precision::kNvfp4:
-      return gpu.fp4 * c.matrix_fp4 * view.clock();
+      return gpu.fp4 * c.matrix_fp4;  // of which Blackwell Ultra has more units
   }
   return gpu.bf16;
 }

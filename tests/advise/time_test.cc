@@ -82,6 +82,21 @@ TEST(StepTime, FusedDispatchIsForExpertsAlone) {
   }
 }
 
+TEST(StepTime, BlackwellUltraIsFasterByPowerOrByUnits) {
+  Constants constants = known_constants("megatron");
+  const auto faster = [&constants](Precision precision) {
+    Job job = job_of("llama3_70b");
+    job.configuration.precision = precision;
+    job.gpu = known_gpu("b200");
+    const double before = step_time(job, constants).work;
+    job.gpu.ultra = true;
+    return before / step_time(job, constants).work;
+  };
+  // In fp4 the output layer alone, which is in bf16.
+  EXPECT_GT(faster(Precision::kMxfp8) - 1, 2 * (faster(Precision::kNvfp4) - 1));
+  EXPECT_GT(known_gpu("b300").fp4, known_gpu("b200").fp4);
+}
+
 TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   Constants constants = known_constants("megatron");
   constants.expert_exposed = 0;
