@@ -69,7 +69,7 @@ struct Configuration {
   bool dropout = false;
   bool attention_mask = false;  ///< the data loader makes one: a byte for each pair of tokens
   bool deterministic = false;   ///< with the workspaces that cuBLAS then needs
-  bool fused_experts = true;    ///< grouped products with fused dispatch and no synchronization with the host
+  bool fused_experts = true;    ///< one kernel for their products, gate and narrowing, where there is one
   bool lora = false;            ///< weights are frozen but for adapters
   bool narrow_inputs = true;  ///< products keep their inputs as narrow as they take them (TransformerEngine)
   int weight_bytes = 2;       ///< per parameter of layers; embeddings are bf16

@@ -25,7 +25,7 @@ struct Constants {
   double unfused_softmax = 0;    ///< share by which that grows where no kernel takes the whole softmax
   double moe_layer = 3e-3;       ///< the same for a layer of experts in one domain of many GPUs
   double moe_layer_node = 8e-3;  ///< and where a domain is a node
-  double fused_experts = 0.9;    ///< time with fused experts, as a share of that without
+  double fused_experts = 0.9;    ///< time of experts in one kernel, as a share of that in several
   double head = 0;               ///< seconds that loss and output layer take of the host
   double unaligned = 0.35;  ///< share of their rate that products reach whose size is no multiple of eight
   double sharpness =

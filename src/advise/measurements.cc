@@ -169,7 +169,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
   const std::string task = sheet.cell(row, "task");
   how.lora = task == "lora";
-  // Grouped products with fused dispatch came with the release of June 2026.
+  // One kernel for the products, gate and narrowing of experts came with the release of June 2026.
   const std::string release = sheet.cell(row, "release");
   how.fused_experts = release.empty() || release >= "26.06";
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));

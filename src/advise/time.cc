@@ -93,9 +93,12 @@ struct LayerTimes {
   double traffic = 0;
 };
 
-/// What fused dispatch leaves of the time that experts take; attention and dense layers know nothing of it.
+/// What one kernel for grouped products, the gate and making its result narrow leaves of the time that
+/// experts take. It is for gated experts in MXFP8 (TransformerEngine, ops/fused/forward_grouped_mlp.py);
+/// attention and dense layers know nothing of it.
 double with_experts(const View& view) {
-  return view.how.fused_experts ? view.constants.fused_experts : 1;
+  const bool has_kernel = view.model.gated_mlp && view.how.precision == Precision::kMxfp8;
+  return view.how.fused_experts && has_kernel ? view.constants.fused_experts : 1;
 }
 
 double products_and_attention(const View& view, const Passes& passes) {

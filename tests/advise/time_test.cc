@@ -69,17 +69,20 @@ Job expert_job() {
   return job;
 }
 
-TEST(StepTime, FusedDispatchIsForExpertsAlone) {
-  for (const char* model : {"llama3_70b", "qwen3_235b_a22b"}) {
+TEST(StepTime, OneKernelForExpertsIsForGatedOnesInMxfp8) {
+  // What the kernel saves.
+  const auto saved = [](const char* model, Precision precision) {
     Job job = job_of(model);
-    const double fused = seconds(job);
+    job.configuration.tp = 1;
+    job.configuration.precision = precision;
+    const double one = seconds(job);
     job.configuration.fused_experts = false;
-    if (job.model.moe_layers > 0) {
-      EXPECT_GT(seconds(job), fused);
-    } else {
-      EXPECT_DOUBLE_EQ(seconds(job), fused);
-    }
-  }
+    return seconds(job) - one;
+  };
+  EXPECT_GT(saved("qwen3_235b_a22b", Precision::kMxfp8), 0);
+  EXPECT_DOUBLE_EQ(saved("qwen3_235b_a22b", Precision::kBf16), 0);
+  EXPECT_DOUBLE_EQ(saved("nemotron_3_nano", Precision::kMxfp8), 0);  // squared ReLU
+  EXPECT_DOUBLE_EQ(saved("llama3_70b", Precision::kMxfp8), 0);
 }
 
 TEST(StepTime, BlackwellUltraIsFasterByPowerOrByUnits) {
