@@ -1,8 +1,8 @@
 """How well the models of `advise` predict what they were not fitted on.
 
 python3 bench/advise.py time FOLDER, which holds tables of measured steps: vtrain_single.csv,
-vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on a part of each, named below, and judged
-on the rest.
+vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on one part of each after another, named
+below, and judged on the rest. Then what no model could do better.
 
 python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv,
 FOLDER/torchtitan.csv and FOLDER/memory_tables.csv, and those of the jobs in TRACES/manifest.json. Nothing of
@@ -22,6 +22,7 @@ from typing import Any
 
 COMMAND = Path(__file__).resolve().parents[1] / "build/release/stweaver"
 Row = dict[str, str]
+Prediction = dict[str, Any]
 Part = Callable[[int, Row], bool]
 
 LAYOUT = ["model", "task", "gpu", "precision", "gpus", "gbs", "mbs", "seq"]
@@ -29,23 +30,34 @@ LAYOUT += ["fsdp", "tp", "pp", "cp", "vp", "ep"]
 SAME = {"FP8-CS": "FP8", "FP8-MX": "MXFP8", "": "0"}
 
 
-def every_second_configuration() -> Part:
+def every_second_configuration(rest: int) -> Part:
     """Keep the measurements of one configuration in several releases in one part."""
     seen: dict[tuple[str, ...], int] = {}
 
     def chosen(_: int, row: Row) -> bool:
         key = tuple(SAME.get(row[column], row[column]) for column in LAYOUT)
-        return seen.setdefault(key, len(seen)) % 2 == 0
+        return seen.setdefault(key, len(seen)) % 2 == rest
 
     return chosen
 
 
-# What constants are fitted on; the rest is what they are judged on.
-PARTS: dict[str, Part] = {
-    "vtrain_single": lambda _, row: row["layers"] in ("12", "20"),
-    "vtrain_multi": lambda number, _: number % 5 == 0,
-    "bridge": every_second_configuration(),
-    "torchtitan": lambda number, _: number % 4 in (0, 3),
+def layers(*some: str) -> Part:
+    """Take the models of these depths."""
+    return lambda _, row: row["layers"] in some
+
+
+def every(step: int, *rests: int) -> Part:
+    """Take rows by their number."""
+    return lambda number, _: number % step in rests
+
+
+# What constants are fitted on; the rest is what they are judged on. The built-in sets are those of the first
+# parts.
+PARTS: dict[str, list[Part]] = {
+    "vtrain_single": [layers("12", "20"), layers("16", "24")],
+    "vtrain_multi": [every(5, rest) for rest in range(5)],
+    "bridge": [every_second_configuration(0), every_second_configuration(1)],
+    "torchtitan": [every(4, 0, 3), every(4, 1, 2)],
 }
 
 
@@ -69,26 +81,160 @@ def advise(*arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+# Where fits start: guesses that no row had a part in.
+START: dict[str, dict[str, float]] = {
+    "vtrain_single": {
+        "matrix_bf16": 0.75,
+        "scores": 10,
+        "layer": 0.002,
+        "unfused_softmax": 0.3,
+        "head": 0.002,
+        "unaligned": 0.35,
+        "several_nodes": 1,
+        "step": 0.01,
+    },
+    "bridge": {
+        "matrix_bf16": 0.75,
+        "matrix_fp8": 0.6,
+        "matrix_mxfp8": 0.6,
+        "matrix_fp4": 0.5,
+        "experts": 1,
+        "elementwise": 90,
+        "dispatch": 15,
+        "layer": 0.002,
+        "moe_layer": 0.003,
+        "moe_layer_node": 0.008,
+        "fused_experts": 0.9,
+        "tensor_exposed": 1,
+        "expert_exposed": 0.5,
+        "data_exposed": 0.5,
+        "ultra": 1.3,
+        "step": 0.01,
+    },
+    "torchtitan": {
+        "matrix_bf16": 0.75,
+        "matrix_fp8": 0.6,
+        "matrix_fp8_rowwise": 0.4,
+        "attention": 0.6,
+        "elementwise": 90,
+        "eager": 2,
+        "tensor_exposed": 1,
+        "tensor_exposed_overlap": 0.5,
+        "data_exposed": 0.5,
+    },
+}
+
+MEASURES = {
+    "mean error": "mean_absolute_error",
+    "median": "median_absolute_error",
+    "rank correlation": "rank_correlation",
+    "loss": "loss",
+    "worst loss": "worst_loss",
+}
+
+
+def start_of(table: str, folder: Path) -> Path:
+    """Write what a fit starts from: between nodes, what the first part of the single node said."""
+    if table == "vtrain_multi":
+        return folder / "vtrain_single.json"
+    path = folder / f"{table}_start.json"
+    path.write_text(json.dumps(START[table]))
+    return path
+
+
+def fitted_on(fit: Path, table: str, folder: Path, number: int = 0) -> tuple[Path, Prediction]:
+    """Fit constants on rows; those of a table's first part stay in FOLDER."""
+    constants = folder / f"{table}{number or ''}.json"
+    only = ["--only", "several_nodes"] if table == "vtrain_multi" else []
+    fitted = advise("--fit", fit, "-o", constants, "--constants", start_of(table, folder), *only)
+    return constants, fitted
+
+
+def judge_parts(table: Path, folder: Path) -> list[Prediction]:
+    """Fit on each part and judge on its rest."""
+    answers = []
+    for number, part in enumerate(PARTS[table.stem]):
+        fit, rest = split(table, part, folder)
+        constants, fitted = fitted_on(fit, table.stem, folder, number)
+        answers.append(advise("--predict", rest, "--constants", constants) | {"fitted": fitted["rows"]})
+    return answers
+
+
+def cell(measure: str, answers: list[Prediction]) -> str:
+    """Tell the mean over parts, and between what it lies."""
+    key = MEASURES[measure]
+    values = [answer[key] for answer in answers if answer[key] is not None]
+    if not values:
+        return "-"
+    form = "{:.3f}" if key == "rank_correlation" else "{:.1%}"
+    mean, least, most = (form.format(f(values)) for f in (statistics.mean, min, max))
+    return f"{mean} ({least} to {most})"
+
+
+def counts(key: str, answers: list[Prediction]) -> str:
+    """Tell a number of each part, once where all have the same."""
+    values = [str(answer[key]) for answer in answers]
+    return values[0] if len(set(values)) == 1 else ", ".join(values)
+
+
 def judge_time(data: Path) -> None:
-    """Fit, judge, print a table."""
-    print("| table | fitted on | judged on | mean error | median | rank correlation | loss | worst loss |")
-    print("|---|---|---|---|---|---|---|---|")
+    """Fit, judge, print a table, and what no model could do better."""
+    heads = ["table", "fitted on", "judged on", *MEASURES, "models", "choices"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        single = folder / "vtrain_single.json"
-        for table, part in PARTS.items():
-            fit, rest = split(data / f"{table}.csv", part, folder)
-            constants = folder / f"{table}.json"
-            # Between nodes, one constant more; the rest stays what a single node said.
-            more: list[str | Path] = []
-            if table == "vtrain_multi":
-                more = ["--only", "several_nodes", "--constants", single]
-            fitted = advise("--fit", fit, "-o", constants, *more)
-            judged = advise("--predict", rest, "--constants", constants)
-            errors = f"{judged['mean_absolute_error']:.1%} | {judged['median_absolute_error']:.1%}"
-            loss = f"{judged['loss']:.1%} | {judged['worst_loss']:.1%}"
-            rank = f"{judged['rank_correlation']:.3f}"
-            print(f"| {table} | {fitted['rows']} | {judged['rows']} | {errors} | {rank} | {loss} |")
+        for table in PARTS:
+            answers = judge_parts(data / f"{table}.csv", Path(name))
+            cells = [table, counts("fitted", answers), counts("rows", answers)]
+            cells += [cell(measure, answers) for measure in MEASURES]
+            cells += [counts("ranked_models", answers), counts("choices", answers)]
+            print(f"| {' | '.join(cells)} |")
+        print("\n| table | rows | which differ, alike as jobs | mean error of their median | of all rows |")
+        print("|---|---|---|---|---|")
+        for table in PARTS:
+            print(f"| {table} | {floor(advise('--predict', data / f'{table}.csv')['predictions'])} |")
+        print(f"\n{kernels(data / 'vtrain_single.csv', Path(name))}")
+
+
+def floor(rows: list[Prediction]) -> str:
+    """Give rows that no model can tell apart the best prediction that they could share, their median."""
+    groups: dict[tuple[str, float], list[float]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["predicted_seconds"]), []).append(row["measured_seconds"])
+    alike = [sorted(times) for times in groups.values() if len(times) > 1]
+    errors = [abs(times[(len(times) - 1) // 2] / time - 1) for times in alike for time in times]
+    own = f"{statistics.mean(errors):.2%}" if errors else "-"
+    return f"{len(rows)} | {len(errors)} | {own} | {sum(errors) / len(rows):.2%}"
+
+
+def layer_of(row: Prediction) -> tuple[int, int, str]:
+    """Tell what the kernels of one layer depend on: tensor parallelism, micro-batch, hidden size."""
+    how = row["configuration"]
+    return how["tp"], how["micro_batch"], row["model"].partition("x")[2]
+
+
+def job_key(row: Prediction) -> tuple[str | int, ...]:
+    """Tell what choices are compared within."""
+    how = row["configuration"]
+    return row["model"], how["gpus"], how["global_batch"], how["sequence"]
+
+
+def kernels(table: Path, folder: Path) -> str:
+    """Say how good predictions are where each kind of layer has a factor that the fitted rows tell."""
+    fit, rest = split(table, PARTS[table.stem][0], folder)
+    constants, _ = fitted_on(fit, table.stem, folder)
+    factors: dict[tuple[int, int, str], list[float]] = {}
+    for row in advise("--predict", fit, "--constants", constants)["predictions"]:
+        factors.setdefault(layer_of(row), []).append(row["measured_seconds"] / row["predicted_seconds"])
+    jobs: dict[tuple[str | int, ...], list[tuple[float, float]]] = {}
+    for row in advise("--predict", rest, "--constants", constants)["predictions"]:
+        predicted = row["predicted_seconds"] * statistics.geometric_mean(factors[layer_of(row)])
+        jobs.setdefault(job_key(row), []).append((predicted, row["measured_seconds"]))
+    error = statistics.mean(abs(ours / theirs - 1) for job in jobs.values() for ours, theirs in job)
+    losses = [min(job)[1] / min(time for _, time in job) - 1 for job in jobs.values() if len(job) > 2]
+    return (
+        f"{table.stem} with a factor for each of {len(factors)} kinds of layers: "
+        f"mean error {error:.1%}, loss {statistics.mean(losses):.1%}"
+    )
 
 
 # The models of the traces' jobs: bias or gate, then columns of a table of peaks.
@@ -218,9 +364,6 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-Prediction = dict[str, Any]
 
 
 def memory_error(row: Prediction) -> float:
