@@ -188,22 +188,54 @@ def judge_time(data: Path) -> None:
             cells += [cell(measure, answers) for measure in MEASURES]
             cells += [counts("ranked_models", answers), counts("choices", answers)]
             print(f"| {' | '.join(cells)} |")
-        print("\n| table | rows | which differ, alike as jobs | mean error of their median | of all rows |")
-        print("|---|---|---|---|---|")
+        heads = ["table", "rows", "alike as jobs", "their mean error", "of all rows", "rank correlation"]
+        print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
         for table in PARTS:
             print(f"| {table} | {floor(advise('--predict', data / f'{table}.csv')['predictions'])} |")
         print(f"\n{kernels(data / 'vtrain_single.csv', Path(name))}")
 
 
 def floor(rows: list[Prediction]) -> str:
-    """Give rows that no model can tell apart the best prediction that they could share, their median."""
-    groups: dict[tuple[str, float], list[float]] = {}
+    """Say how far rows that no model can tell apart are from each other."""
+    groups: dict[tuple[str, float], list[Prediction]] = {}
     for row in rows:
-        groups.setdefault((row["model"], row["predicted_seconds"]), []).append(row["measured_seconds"])
-    alike = [sorted(times) for times in groups.values() if len(times) > 1]
-    errors = [abs(times[(len(times) - 1) // 2] / time - 1) for times in alike for time in times]
+        groups.setdefault((row["model"], row["predicted_seconds"]), []).append(row)
+    alike = [group for group in groups.values() if len(group) > 1]
+    errors = [error for group in alike for error in errors_of_median(group)]
     own = f"{statistics.mean(errors):.2%}" if errors else "-"
-    return f"{len(rows)} | {len(errors)} | {own} | {sum(errors) / len(rows):.2%}"
+    return f"{len(rows)} | {len(errors)} | {own} | {sum(errors) / len(rows):.2%} | {repeated_ranks(alike)}"
+
+
+def errors_of_median(group: list[Prediction]) -> list[float]:
+    """Give all rows the best prediction that they can share."""
+    times = sorted(row["measured_seconds"] for row in group)
+    return [abs(times[(len(times) - 1) // 2] / time - 1) for time in times]
+
+
+def share(row: Prediction) -> float:
+    """Tell the measured seconds of a token and GPU."""
+    how = row["configuration"]
+    return float(row["measured_seconds"] * how["gpus"] / how["global_batch"] / how["sequence"])
+
+
+def ranks(values: list[float]) -> list[int]:
+    """Give each its place."""
+    return [sorted(values).index(value) for value in values]
+
+
+def repeated_ranks(alike: list[list[Prediction]]) -> str:
+    """Rank configurations by their first measurement against their last; models weigh as in `judge`."""
+    models: dict[str, list[tuple[float, float]]] = {}
+    for group in alike:
+        models.setdefault(group[0]["model"], []).append((share(group[0]), share(group[-1])))
+    large = [model for model in models.values() if len(model) > 2]
+    if not large:
+        return "-"
+    weights = [len(model) - 1 for model in large]
+    found = [
+        statistics.correlation(*(ranks([pair[side] for pair in model]) for side in (0, 1))) for model in large
+    ]
+    return f"{sum(w * r for w, r in zip(weights, found, strict=True)) / sum(weights):.3f}"
 
 
 def layer_of(row: Prediction) -> tuple[int, int, str]:
