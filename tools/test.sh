@@ -2,6 +2,7 @@
 # Runs the project's tests and checks, one after the other, and says for each how long it took:
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
+# In brackets, how long the processors were busy for it: a stage that leaves one idle may run beside another.
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
@@ -53,7 +54,7 @@ tsan_tests_of() {
 # Processes that have nothing left to do take tests from the others.
 python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$results/python_tests.xml"; }
 # The oldest and the newest PyTorch whose adapters are built, as builds for CUDA; side by side, each on one core.
-readonly cuda_torch=(2.8.0 2.15.0)
+readonly cuda_torch=(2.8.0 "$(sed -n 's/^torch==//p' tools/requirements-newest-torch.txt)")
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }
 null_tests() { side_by_side null_tests_of "${cuda_torch[@]}"; }
 # What does not depend on PyTorch's release runs once: driver calls that fail, with the oldest; what is of C++ alone,
@@ -153,6 +154,12 @@ attribute() {
   echo "$number"
 }
 
+# How long the processes that this one waited for have run so far.
+count_processor_seconds() {
+  times >"$results/times"  # in a subshell it would tell of that alone
+  processor_seconds=$(awk -F '[ms ]+' 'NR == 2 {print int(60 * ($1 + $3) + $2 + $4)}' "$results/times")
+}
+
 # The end of a log, and where the rest is.
 show_log() {
   tail -n 100 "$1" | sed 's/^/    /'
@@ -166,11 +173,15 @@ for stage in "${@:-${all[@]}}"; do
   rm -f "$results/$stage".*xml
   begin=$SECONDS
   printf '%-15s' "$stage"
+  count_processor_seconds
+  busy=$processor_seconds
   ("$stage") >"build/log/$stage.log" 2>&1 </dev/null
   status=$?
+  count_processor_seconds
+  busy=$((processor_seconds - busy))
   count "$stage" "$status"
   if [ "$status" = 0 ]; then verdict=passed; else verdict=FAILED; fi
-  echo "$verdict in $((SECONDS - begin)) s$detail"
+  echo "$verdict in $((SECONDS - begin)) s ($busy)$detail"
   if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
 done
 echo "$passed passed, $failed failed"

@@ -4,11 +4,15 @@
 //   nvcc -O2 -std=c++20 -o driver_calls bench/gpu/driver_calls.cc -lcuda && ./driver_calls
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cuda.h>
 #include <functional>
+#include <string>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -236,6 +240,162 @@ void parts(CUdeviceptr at) {
   cuMemRelease(page);
 }
 
+// One extent comes behind addresses, or goes.
+void map_extent(CUdeviceptr at, std::size_t bytes) {
+  const CUmemAllocationProp property = properties();
+  CUmemGenericAllocationHandle page = 0;
+  CHECK(cuMemCreate(&page, bytes, &property, 0));
+  CHECK(cuMemMap(at, bytes, 0, page, 0));
+  CHECK(cuMemRelease(page));
+  CHECK(cuMemSetAccess(at, bytes, &kAccess, 1));
+}
+
+void unmap_extent(CUdeviceptr at, std::size_t bytes) {
+  CHECK(cuMemUnmap(at, bytes));
+}
+
+// Calls work(i) in a thread of its own, as often as `times` says at most, while main_work() runs; how often
+// it did and how long each took, in microseconds.
+std::pair<int, double> in_a_thread(int times, const std::function<void(int)>& work,
+                                   const std::function<void()>& main_work) {
+  CUcontext context = nullptr;
+  CHECK(cuCtxGetCurrent(&context));
+  std::atomic<bool> ends = false;
+  std::atomic<int> calls = 0;
+  double took = 0;
+  std::thread thread([&] {
+    CHECK(cuCtxSetCurrent(context));
+    took = microseconds([&] {
+      for (; calls < times && !ends; ++calls) work(calls);
+    });
+  });
+  main_work();
+  ends = true;
+  thread.join();
+  return {calls, took / std::max<int>(calls, 1)};
+}
+
+// A kernel that does nothing.
+CUfunction empty_kernel() {
+  constexpr const char* kCode =
+      ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+  CHECK(cuModuleLoadData(&module, kCode));
+  CHECK(cuModuleGetFunction(&kernel, module, "nothing"));
+  return kernel;
+}
+
+// What launches and maps of one thread lose while another unmaps extents that were mapped before.
+void beside_a_thread(CUdeviceptr at) {
+  constexpr int kLaunches = 20000;
+  constexpr int kMaps = 50;
+  const CUfunction kernel = empty_kernel();
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  const auto launch = [&] {
+    for (int i = 0; i < kLaunches; ++i)
+      CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr));
+  };
+  const auto unmap_beside = [&](std::size_t bytes, const std::function<void()>& main_work, int& calls,
+                                double& each) {
+    const int extents = static_cast<int>(std::min<std::size_t>(kMost / bytes, 1024));
+    for (int i = 0; i < extents; ++i) map_extent(at + static_cast<std::size_t>(i) * bytes, bytes);
+    CHECK(cuCtxSynchronize());
+    std::tie(calls, each) = in_a_thread(
+        extents, [&](int i) { unmap_extent(at + static_cast<std::size_t>(i) * bytes, bytes); }, main_work);
+    for (int i = calls; i < extents; ++i) unmap_extent(at + static_cast<std::size_t>(i) * bytes, bytes);
+    CHECK(cuCtxSynchronize());
+  };
+  launch();
+  CHECK(cuCtxSynchronize());
+  std::printf(
+      "\nbeside another thread that unmaps extents, in microseconds\n%6s %9s %9s %9s | %9s %9s %9s %9s\n",
+      "MiB", "launch", "beside", "loses", "map", "beside", "unmap", "beside");
+  for (std::size_t size = 2; size <= 128; size *= 4) {
+    const std::size_t bytes = size * kMiB;
+    const CUdeviceptr other = at + 2 * kMost;
+    int calls = 0;
+    double each = 0;
+    const double alone = microseconds(launch);
+    CHECK(cuCtxSynchronize());
+    double beside = 0;
+    // As many launches as there are unmaps to come beside.
+    unmap_beside(
+        bytes, [&] { beside = microseconds(launch); }, calls, each);
+    const auto map_many = [&] {
+      for (int i = 0; i < kMaps; ++i) map_extent(other + static_cast<std::size_t>(i) * bytes, bytes);
+    };
+    const auto unmap_many = [&] {
+      for (int i = 0; i < kMaps; ++i) unmap_extent(other + static_cast<std::size_t>(i) * bytes, bytes);
+    };
+    const double maps = microseconds(map_many) / kMaps;
+    const double unmaps = microseconds(unmap_many) / kMaps;
+    double maps_beside = 0;
+    int others = 0;
+    double unmaps_beside = 0;
+    unmap_beside(
+        bytes, [&] { maps_beside = microseconds(map_many) / kMaps; }, others, unmaps_beside);
+    unmap_many();
+    std::printf(
+        "%6zu %9.2f %9.2f %9.1f | %9.1f %9.1f %9.1f %9.1f  (%d, %d unmaps; %.1f each beside launches)\n",
+        size, alone / kLaunches, beside / kLaunches, (beside - alone) / calls, maps, maps_beside, unmaps,
+        unmaps_beside, calls, others, each);
+  }
+}
+
+// Gigabytes that the device reads or writes in a second, by the median of some times.
+double rate_of(CUstream stream, std::size_t bytes, const std::function<void()>& work) {
+  constexpr int kTimes = 15;
+  CUevent began = nullptr;
+  CUevent ended = nullptr;
+  CHECK(cuEventCreate(&began, CU_EVENT_DEFAULT));
+  CHECK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
+  std::vector<float> times(kTimes);
+  for (float& time : times) {
+    CHECK(cuEventRecord(began, stream));
+    work();
+    CHECK(cuEventRecord(ended, stream));
+    CHECK(cuEventSynchronize(ended));
+    CHECK(cuEventElapsedTime(&time, began, ended));
+  }
+  CHECK(cuEventDestroy(began));
+  CHECK(cuEventDestroy(ended));
+  std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+  return static_cast<double>(bytes) / 1e6 / static_cast<double>(times[kTimes / 2]);
+}
+
+// How fast memory is that was mapped in extents of one size, or allocated whole: filled, and copied to a
+// place 3 GiB and a little further on.
+void rates(CUdeviceptr at) {
+  constexpr std::size_t kCopied = 3072 * kMiB;
+  constexpr std::size_t kFurther = 3278 * kMiB;
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  const auto show = [&](const char* name, CUdeviceptr memory) {
+    const double fill = rate_of(stream, kMost, [&] { CHECK(cuMemsetD8Async(memory, 1, kMost, stream)); });
+    const double copy = rate_of(
+        stream, 2 * kCopied, [&] { CHECK(cuMemcpyDtoDAsync(memory + kFurther, memory, kCopied, stream)); });
+    std::printf("%6s %9.0f %9.0f\n", name, fill, copy);
+  };
+  std::printf("\nrates in GB/s, read and written, by the MiB of an extent\n%6s %9s %9s\n", "MiB", "fill",
+              "copy");
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t size : {2, 4, 8, 16, 22, 32, 44, 64, 128, 256, 1024}) {
+      const std::size_t bytes = size * kMiB;
+      std::vector<CUdeviceptr> extents;
+      for (std::size_t offset = 0; offset < kMost; offset += bytes) extents.push_back(at + offset);
+      for (const CUdeviceptr extent : extents) map_extent(extent, bytes);
+      show(std::to_string(size).c_str(), at);
+      for (const CUdeviceptr extent : extents) unmap_extent(extent, bytes);
+    }
+    CUdeviceptr whole = 0;
+    CHECK(cuMemAlloc(&whole, kMost));
+    show("whole", whole);
+    CHECK(cuMemFree(whole));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -261,6 +421,8 @@ int main() {
                 c.access, c.access_together, c.alias, c.unmap, c.unmap_together, c.again, c.release);
   }
   beside_work(at);
+  beside_a_thread(at);
+  rates(at);
   with_little_left(at);
   what_work_loses(at);
   parts(at);

@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-NEWEST = "2.15.0"
+REQUIRED = ROOT / "tools" / "requirements-newest-torch.txt"
+NEWEST = REQUIRED.read_text().rpartition("==")[2].strip()
 
 
 def null_python() -> Path:
