@@ -20,16 +20,15 @@ struct Policy {
   // Memory (memory.h).
   /// Memory may be mapped beyond the most ever in use by this share of it,
   Bytes slack_share = 300;
-  /// and in small jobs by this. Memory for planned requests is mapped in blocks of this size before a step
-  /// was as planned.
+  /// and in small jobs by this: a block.
   Bytes least_slack = 8 * kMiB;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests is mapped in blocks of this size while there is slack. The device
-  /// copies memory in extents of 16 MiB 3 % slower than in large ones, of 8 MiB 5 %, of 2 MiB 25 %
-  /// (docs/results/driver.md).
-  Bytes block = 16 * kMiB;
-  /// Memory for planned requests, where steps have lengths, in blocks of this share of the plan's range.
+  /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in
+  /// blocks of this size while there is slack.
+  Bytes block = 8 * kMiB;
+  /// Later, where steps have lengths, in blocks of this share of the plan's range: the device is slower in
+  /// small extents (docs/results/driver.md).
   Bytes block_share = 512;
 
   // Where unplanned requests go (placer.h).

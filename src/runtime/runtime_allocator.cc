@@ -148,13 +148,11 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
   return has_memory;
 }
 
-/// In what blocks memory for planned requests is mapped. Of a plan that may be wrong, a block may be idle but
-/// for one small request: it is no larger than what a small job may hold idle. All of a range is going to be
-/// used where steps are alike, once that was seen. Where they have lengths, a block may lie half in use at
-/// the end of each slot.
+/// In what blocks memory for planned requests is mapped. All of a range is going to be used where steps are
+/// alike, once that was seen. Where they have lengths, a block may lie half in use at the end of each slot.
 Bytes RuntimeAllocator::planned_block() const {
   const Plan& plan = follower_->plan();
-  if (!follower_->is_proven()) return policy_.least_slack;
+  if (!follower_->is_proven()) return policy_.block;
   if (plan.shape == StepShape::kFixed) return policy_.most_extent;
   return std::max(policy_.block, plan.arena / policy_.block_share);
 }

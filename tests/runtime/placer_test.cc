@@ -102,7 +102,6 @@ TEST_F(PlacerTest, LargeRequestsMapNoMoreThanTheyNeed) {
 }
 
 TEST_F(PlacerTest, SmallerRequestsMapWholeBlocks) {
-  policy.least_slack = policy.block;
   for (int i = 0; i < 7; ++i) take(kMiB);
   EXPECT_EQ(memory.mapped(), policy.block);
   EXPECT_EQ(device.calls(DeviceCall::kMap), 1);
