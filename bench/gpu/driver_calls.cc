@@ -12,7 +12,6 @@
 #include <functional>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -297,15 +296,16 @@ void beside_a_thread(CUdeviceptr at) {
     for (int i = 0; i < kLaunches; ++i)
       CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr));
   };
-  const auto unmap_beside = [&](std::size_t bytes, const std::function<void()>& main_work, int& calls,
-                                double& each) {
+  // How often the other thread unmapped beside main_work(), and how long that took.
+  const auto unmap_beside = [&](std::size_t bytes, const std::function<void()>& main_work) {
     const int extents = static_cast<int>(std::min<std::size_t>(kMost / bytes, 1024));
     for (int i = 0; i < extents; ++i) map_extent(at + static_cast<std::size_t>(i) * bytes, bytes);
     CHECK(cuCtxSynchronize());
-    std::tie(calls, each) = in_a_thread(
-        extents, [&](int i) { unmap_extent(at + static_cast<std::size_t>(i) * bytes, bytes); }, main_work);
-    for (int i = calls; i < extents; ++i) unmap_extent(at + static_cast<std::size_t>(i) * bytes, bytes);
+    const auto unmap = [&](int i) { unmap_extent(at + static_cast<std::size_t>(i) * bytes, bytes); };
+    const std::pair<int, double> unmaps = in_a_thread(extents, unmap, main_work);
+    for (int i = unmaps.first; i < extents; ++i) unmap(i);
     CHECK(cuCtxSynchronize());
+    return unmaps;
   };
   launch();
   CHECK(cuCtxSynchronize());
@@ -315,14 +315,10 @@ void beside_a_thread(CUdeviceptr at) {
   for (std::size_t size = 2; size <= 128; size *= 4) {
     const std::size_t bytes = size * kMiB;
     const CUdeviceptr other = at + 2 * kMost;
-    int calls = 0;
-    double each = 0;
     const double alone = microseconds(launch);
     CHECK(cuCtxSynchronize());
     double beside = 0;
-    // As many launches as there are unmaps to come beside.
-    unmap_beside(
-        bytes, [&] { beside = microseconds(launch); }, calls, each);
+    const int calls = unmap_beside(bytes, [&] { beside = microseconds(launch); }).first;
     const auto map_many = [&] {
       for (int i = 0; i < kMaps; ++i) map_extent(other + static_cast<std::size_t>(i) * bytes, bytes);
     };
@@ -332,15 +328,12 @@ void beside_a_thread(CUdeviceptr at) {
     const double maps = microseconds(map_many) / kMaps;
     const double unmaps = microseconds(unmap_many) / kMaps;
     double maps_beside = 0;
-    int others = 0;
-    double unmaps_beside = 0;
-    unmap_beside(
-        bytes, [&] { maps_beside = microseconds(map_many) / kMaps; }, others, unmaps_beside);
+    const double unmaps_beside =
+        unmap_beside(bytes, [&] { maps_beside = microseconds(map_many) / kMaps; }).second;
     unmap_many();
-    std::printf(
-        "%6zu %9.2f %9.2f %9.1f | %9.1f %9.1f %9.1f %9.1f  (%d, %d unmaps; %.1f each beside launches)\n",
-        size, alone / kLaunches, beside / kLaunches, (beside - alone) / calls, maps, maps_beside, unmaps,
-        unmaps_beside, calls, others, each);
+    std::printf("%6zu %9.2f %9.2f %9.1f | %9.1f %9.1f %9.1f %9.1f\n", size, alone / kLaunches,
+                beside / kLaunches, (beside - alone) / std::max(calls, 1), maps, maps_beside, unmaps,
+                unmaps_beside);
   }
 }
 
