@@ -308,6 +308,7 @@ RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernor
 RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
 BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
+LOGGERS = {BRIDGE: 10**9, STALLOC: 2**30}
 # Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3
 # perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8 fp8_param_gather and
 # disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well. Its
@@ -339,12 +340,15 @@ LAYOUT_OF_PEAKS = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "vp", "cp", "ep"]
 
 
 def allocated_bytes(given: Row) -> int:
-    """Read the peak. STAlloc divides by 1024^3 (utils/memory_patcher.py).
+    """Read the peak.
 
-    Where a row contradicts itself, its note says what the other figures of the row amount to.
+    STAlloc divides by 1024^3 (utils/memory_patcher.py), Megatron-Bridge by 1e9 (report_memory in
+    training/utils/train_utils.py), whatever their pages call it. Where a row contradicts itself, its note
+    says what the other figures of the row amount to.
     """
     implied = re.search(r"implies ([0-9.]+)", given["note"])
-    unit = 2**30 if given["source"].startswith(STALLOC) else UNITS[given["unit"]]
+    unit = next((size for name, size in LOGGERS.items() if given["source"].startswith(name)), None)
+    unit = unit or UNITS[given["unit"]]
     return round(float(implied[1] if implied else given["peak_allocated"]) * unit)
 
 
