@@ -111,6 +111,14 @@ void read_layout(const Sheet& sheet, const Sheet::Row& row, Configuration& how) 
   how.sequence = sheet.whole(row, "seq");
 }
 
+void read_recompute(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  const std::string recompute = sheet.cell(row, "recompute");
+  how.recompute = recompute.empty() ? Recompute::kNone : recompute_named(recompute);
+  // Uniform groups are of so many layers, and all of them are recomputed.
+  if (sheet.cell(row, "recompute_method") != "uniform")
+    how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
+}
+
 /// Iteration times of GPT shapes, Megatron-DeepSpeed of 2022: fp16, no flash attention, no sequence
 /// parallelism, optimizer states not shared.
 Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
@@ -135,8 +143,7 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
   how.zero = 0;
-  how.recompute =
-      recompute_named(sheet.cell(row, "recompute").empty() ? "none" : sheet.cell(row, "recompute"));
+  read_recompute(sheet, row, how);
   how.sequence_parallel = false;
   how.flash_attention = false;
   how.gradient_bytes = 2;
@@ -167,6 +174,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
     how.shard = fsdp;
   }
   how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
+  read_recompute(sheet, row, how);
   const std::string task = sheet.cell(row, "task");
   how.lora = task == "lora";
   // One kernel for the products, gate and narrowing of experts came with the release of June 2026.
@@ -296,11 +304,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
   const std::string sharding = sheet.cell(row, "sharding");
   how.zero = sharding == "none" ? 0 : (sharding == "distributed_optimizer" ? 1 : 3);
-  const std::string recompute = sheet.cell(row, "recompute");
-  how.recompute = recompute.empty() ? Recompute::kNone : recompute_named(recompute);
-  // Uniform groups are of so many layers, and all of them are recomputed.
-  if (sheet.cell(row, "recompute_method") != "uniform")
-    how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
+  read_recompute(sheet, row, how);
   how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
   read_software(sheet, row, how);

@@ -175,9 +175,9 @@ double tensor_traffic(const View& view, const Passes& passes) {
   return exposed * bytes / view.rate(view.gpu.domain, crosses);
 }
 
-/// Tokens go to their experts and back, forward and backward. Inside a domain most of it is hidden. What
-/// leaves it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside), is
-/// not, unless the schedule runs another micro-batch's products (`work` seconds of them) beside it.
+/// Tokens go to their experts and back, forward and backward. The schedule may run another micro-batch's
+/// products (`work` seconds of them) beside it. Otherwise a part is hidden inside a domain, and nothing of
+/// what leaves it, once for each domain that a token has experts in (DeepEP and HybridEP pass it on inside).
 double expert_traffic(const View& view, double work) {
   const Configuration& how = view.how;
   if (how.ep == 1 || view.model.moe_layers == 0) return 0;
@@ -186,9 +186,10 @@ double expert_traffic(const View& view, double work) {
   const double domains = std::max(1.0, static_cast<double>(how.ep) * how.expert_tp / view.gpu.domain);
   const double others = (domains - 1) * (1 - std::pow(1 - 1 / domains, view.model.topk));
   const double inside = std::min(view.model.topk, how.ep) * std::max(0.0, 1 / domains - 1.0 / how.ep);
+  const double near = bytes * inside / view.rate(1, false);
   const double between = bytes * others / view.gpu.network;
-  return view.constants.expert_exposed * bytes * inside / view.rate(1, false) +
-         (overlaps_experts(how) ? std::max(0.0, between - work) : between);
+  if (overlaps_experts(how)) return std::max(0.0, near + between - work);
+  return view.constants.expert_exposed * near + between;
 }
 
 LayerTimes layer_times(const View& view) {
