@@ -188,6 +188,20 @@ TEST(Measurements, PipelinesOfTorchtitanCutABatchInAsManyPiecesAsStages) {
   EXPECT_EQ(micro_batches(measured.rows[0].job.configuration), 8);
 }
 
+TEST(Measurements, NamedModelsMaySayWhatIsRecomputed) {
+  const auto read = [](const char* what, const char* layers) {
+    return read_measurements(text("model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu,recompute,"
+                                  "recompute_layers\nllama3_8b,H100,8,BF16,128,1,8192,1,1,100,",
+                                  what, ",", layers, "\n"),
+                             "t.csv")
+        .rows.at(0)
+        .job;
+  };
+  EXPECT_EQ(read("", "").configuration.recompute, Recompute::kNone);
+  EXPECT_EQ(read("selective", "0").configuration.recompute, Recompute::kSelective);
+  EXPECT_EQ(recomputed_layers(read("full", "5")), 5);
+}
+
 TEST(Measurements, LeaveOutWhatNoJobCanHave) {
   const Measurements measured =
       read_measurements(text(kHeader, "A100,8,24,1024,16,1024,3,2,1,64,1\n"), "t.csv");

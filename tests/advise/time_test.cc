@@ -113,6 +113,11 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   far.gpu.domain = 8;
   far.configuration.virtual_stages = 47;
   EXPECT_LE(traffic(far), traffic(near));
+  const double hidden = traffic(near);
+  constants.expert_exposed = 1;
+  EXPECT_GT(traffic(near), hidden);
+  near.configuration.virtual_stages = 47;
+  EXPECT_LE(traffic(near), hidden);
 }
 
 TEST(StepTime, ReadsTheWeightsOfExpertsForEveryMicroBatch) {
