@@ -35,7 +35,7 @@ JOBS = {
     "deepspeed_zero2": Job("deepspeed_zero", ("--stage", "2")),
     "deepspeed_zero3": Job("deepspeed_zero", ("--stage", "3")),
     "deepspeed_zero3_of_8": Job("deepspeed_zero", ("--stage", "3"), world=8),
-    "fsdp2_of_2": Job("fsdp_llama", world=2),
+    "fsdp2_of_2": Job("fsdp_llama", world=2, steps=16),
     "fsdp2_of_8": Job("fsdp_llama", world=8),
     "fsdp2_of_64": Job("fsdp_llama", world=64),
     "fsdp2_offload": Job("fsdp_llama", ("--wrapper", "offload"), steps=6),
