@@ -79,7 +79,9 @@ def rows_of(table: Path) -> list[Row]:
         return rows
     for row in rows:
         recipe = row["model"], row["gpu"], SAME.get(row["precision"], row["precision"])
-        row["recompute"], row["recompute_layers"] = RECOMPUTED.get(recipe, ("none", "0"))
+        recompute, layers = RECOMPUTED.get(recipe, ("none", "0"))
+        row.setdefault("recompute", recompute)  # a table that tells it knows better
+        row.setdefault("recompute_layers", layers)
     return rows
 
 
@@ -368,8 +370,8 @@ def allocated_bytes(given: Row) -> int:
     says what the other figures of the row amount to.
     """
     implied = re.search(r"implies ([0-9.]+)", given["note"])
-    unit = next((size for name, size in LOGGERS.items() if given["source"].startswith(name)), None)
-    unit = unit or UNITS[given["unit"]]
+    logged = (size for name, size in LOGGERS.items() if given["source"].startswith(name))
+    unit = next(logged, None) or UNITS[given["unit"]]
     return round(float(implied[1] if implied else given["peak_allocated"]) * unit)
 
 
