@@ -11,9 +11,9 @@
 namespace stweaver {
 namespace {
 
-/// Where streams that keep their distance need at least so many times what they would need without, that is
-/// too wide.
-constexpr double kGoodEnough = 1.01;
+/// Where streams that keep their distance need more than so many times what they would need without, that is
+/// too wide: a job without a plan holds that much idle memory (Policy::slack_share).
+constexpr double kGoodEnough = 1 + 1.0 / 300;
 
 /// The instance of a job, and which slots each item stands for.
 struct JobInstance {
@@ -218,9 +218,8 @@ class JobBuilder {
   JobInstance job_;
 };
 
-/// Gaps between streams, the wider first: a sixteenth of the step, or failing that about the requests of one
-/// layer.
-constexpr std::array<Time, 2> kGapFractions = {16, 64};
+/// Gaps between streams, the wider first, as shares of the step.
+constexpr std::array<Time, 4> kGapFractions = {16, 32, 64, 128};
 
 Time step_fraction(const Plan& plan, Time fraction) {
   return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);

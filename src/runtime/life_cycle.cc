@@ -214,9 +214,15 @@ void LifeCycle::record_longer() {
   stage_ = Stage::kRecording;
 }
 
-/// Whether the device has the addresses for it.
+/// Whether it fits beside what stays, and the device has the addresses for it.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
+  const Bytes excess = what.prologue == 0 && steps_ > 0 ? allocator_.excess_of(what.arena) : 0;
+  if (excess > 0) {
+    why_no_plan_ = text("with it the job would hold ", in_gib(excess), " more than without");
+    log(text("not following the plan: ", why_no_plan_));
+    return false;
+  }
   if (!allocator_.adopt(plan, is_proven)) {
     why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
     log(text("not following the plan: ", why_no_plan_));
