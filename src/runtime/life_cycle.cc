@@ -217,9 +217,11 @@ void LifeCycle::record_longer() {
 /// Whether it fits beside what stays, and the device has the addresses for it.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
-  const Bytes excess = what.prologue == 0 && steps_ > 0 ? allocator_.excess_of(what.arena) : 0;
+  // Where steps have lengths, hardly one needs all of the range.
+  const bool needs_all = what.shape == StepShape::kFixed && what.prologue == 0 && steps_ > 0;
+  const Bytes excess = needs_all ? allocator_.excess_of(what.arena) : 0;
   if (excess > 0) {
-    why_no_plan_ = text("with it the job would hold ", in_gib(excess), " more than without");
+    why_no_plan_ = text("beside what outlives steps it needs ", excess, " bytes more than the job holds without it");
     log(text("not following the plan: ", why_no_plan_));
     return false;
   }

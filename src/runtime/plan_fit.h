@@ -36,8 +36,8 @@ class PlanFit {
     astray_ = is_astray ? astray_ + 1 : 0;
     if (astray_ >= policy_->patience) return give_verdict(Verdict::kLeave);
     if (step.unplanned_bytes <= arena / policy_->misfit_share) {
-      if (++fits_ % policy_->forgiveness == 0) misfits_ = std::max(misfits_ - 1, 0);
-      if (fits_ == policy_->most_patience) patience_ = policy_->patience;
+      misfits_ = 0;
+      if (++fits_ == policy_->most_patience) patience_ = policy_->patience;
       return Verdict::kFollow;
     }
     fits_ = 0;
@@ -54,7 +54,7 @@ class PlanFit {
   }
 
   const Policy* policy_;
-  int misfits_ = 0;  ///< steps that the plan did not fit, less those that were forgiven
+  int misfits_ = 0;  ///< steps in a row that the plan did not fit
   int fits_ = 0;     ///< steps in a row that it fitted
   int astray_ = 0;   ///< steps in a row in which few requests found their places
   int patience_;     ///< misfits to bear

@@ -46,8 +46,7 @@ struct Policy {
   /// Sizes that follow one length agree with it but for so small a share: lengths are rounded to tiles and to
   /// whole rows.
   Bytes rounding = 256;
-  std::size_t lost = 8;     ///< unmatched requests in a row: the stream does something else
-  Time unknown_life = 256;  ///< requests that one the plan does not know is taken to live
+  std::size_t lost = 8;  ///< unmatched requests in a row: the stream does something else
 
   // Whether a plan fits (plan_fit.h).
   /// A step misfits when requests for more than this share of the plan's range are unplanned, and, where
@@ -57,7 +56,6 @@ struct Policy {
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
-  int forgiveness = 16;           ///< fitting steps that make up for one misfit
 
   // Recording (life_cycle.h).
   int steps_to_differ = 3;             ///< fewer whole steps do not tell whether steps differ

@@ -104,7 +104,7 @@ TEST_F(PlanFollowerTest, HasNoPlaceForARequestThatIsNotInThePlan) {
   const Advice advice = follower.advise(params(50'000));
   EXPECT_FALSE(advice.place);
   EXPECT_EQ(advice.why, Unplanned::kUnknown);
-  EXPECT_EQ(advice.life, policy.unknown_life);
+  EXPECT_EQ(advice.life, static_cast<Time>(policy.lost));
   EXPECT_TRUE(follower.advise(params(1024)).place) << "the next goes on";
 }
 
