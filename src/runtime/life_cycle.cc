@@ -217,6 +217,7 @@ void LifeCycle::record_longer() {
 /// Whether it fits beside what stays, and the device has the addresses for it.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
+  has_found_plan_ = true;
   // Where steps have lengths, hardly one needs all of the range.
   const bool needs_all = what.shape == StepShape::kFixed && what.prologue == 0 && steps_ > 0;
   const Bytes excess = needs_all ? allocator_.excess_of(what.arena) : 0;

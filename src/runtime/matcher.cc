@@ -78,7 +78,7 @@ bool Matcher::is_astray(StreamIndex stream) const {
 bool Matcher::knows(StreamIndex stream) const {
   if (stream >= planned_stream_.size() || planned_stream_[stream] == kNowhere) return false;
   const Follower& follower = followers_[planned_stream_[stream]];
-  return follower.lost <= follower.matched;
+  return (follower.lost - 1) * policy_->misfit_share <= follower.matched;
 }
 
 /// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a

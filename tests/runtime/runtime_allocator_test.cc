@@ -133,16 +133,34 @@ TEST(RuntimeAllocator, APlanThatNobodySawFitPlacesRequestsOnlyWhileItKnowsThem) 
     return watched.allocator.statistics().served.in_plan() > before;
   };
   EXPECT_FALSE(hits(3 * kMiB));
-  EXPECT_TRUE(hits(4 * kMiB)) << "one of two";
+  EXPECT_TRUE(hits(4 * kMiB)) << "one of two: the first of a stream may be a guess";
   EXPECT_TRUE(hits(5 * kMiB));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(hits(20 * kMiB));
-  EXPECT_FALSE(hits(6 * kMiB)) << "three of seven";
+  EXPECT_FALSE(hits(6 * kMiB)) << "four of seven were not the plan's";
   watched.begin_step();
   for (const Bytes size : sizes) EXPECT_TRUE(hits(size));
   watched.begin_step();  // that step was as planned
   EXPECT_FALSE(hits(20 * kMiB));
   EXPECT_FALSE(hits(30 * kMiB));
   EXPECT_TRUE(hits(4 * kMiB)) << "one of three, but the plan is this job's";
+}
+
+TEST(RuntimeAllocator, TellsByHowMuchAPlanExceedsWhatTheJobHolds) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings(), device};
+  RuntimeAllocator allocator(device, upstream);
+  EXPECT_EQ(allocator.excess_of(kGiB), 0) << "upstream holds what the job does";
+  allocator.place_unplanned(true);
+  void* const stays = allocator.allocate(64 * kMiB);
+  void* const goes = allocator.allocate(128 * kMiB);
+  allocator.begin_step();
+  allocator.begin_step();
+  allocator.free(goes);
+  const Bytes room = 128 * kMiB + Policy().slack(192 * kMiB);
+  EXPECT_EQ(allocator.excess_of(room), 0);
+  EXPECT_EQ(allocator.excess_of(room + 5), 5);
+  allocator.free(stays);
+  EXPECT_EQ(allocator.excess_of(room + 64 * kMiB), 0);
 }
 
 TEST(RuntimeAllocator, ReplacesAPlanWithoutRaisingThePeak) {
