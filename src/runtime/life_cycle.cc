@@ -222,7 +222,8 @@ bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_pro
   const bool needs_all = what.shape == StepShape::kFixed && what.prologue == 0 && steps_ > 0;
   const Bytes excess = needs_all ? allocator_.excess_of(what.arena) : 0;
   if (excess > 0) {
-    why_no_plan_ = text("beside what outlives steps it needs ", excess, " bytes more than the job holds without it");
+    why_no_plan_ =
+        text("beside what outlives steps it needs ", excess, " bytes more than the job holds without it");
     log(text("not following the plan: ", why_no_plan_));
     return false;
   }

@@ -43,8 +43,8 @@ class Matcher {
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
-  /// Whether all of the stream's requests in this step were the plan's for sure, but for one, which may be the first
-  /// of a stream that no handle tells, and 1/Policy::misfit_share of the others.
+  /// Whether all of the stream's requests in this step were the plan's for sure, but for one, which may be
+  /// the first of a stream that no handle tells, and 1/Policy::misfit_share of the others.
   [[nodiscard]] bool knows(StreamIndex stream) const;
 
   /// A step begins.

@@ -75,8 +75,8 @@ class RuntimeAllocator {
   /// or has not the addresses: then all is as before.
   bool adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven = false);
 
-  /// By how many bytes a plan of steps alone, of so large a range, would exceed what the job holds without one:
-  /// its range comes beside the extents of blocks that have outlived a step. 0 where it fits.
+  /// By how many bytes a plan of steps alone, of so large a range, would exceed what the job holds without
+  /// one: its range comes beside the extents of blocks that have outlived a step. 0 where it fits.
   [[nodiscard]] Bytes excess_of(Bytes range) const;
 
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.

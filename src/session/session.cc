@@ -89,8 +89,8 @@ void Session::begin_life(Place& place) {
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
-/// It is saved once the plan of the steps was found to fit them, or where none can be, so that the next run need not
-/// find that out.
+/// It is saved once the plan of the steps was found to fit them, or where none can be, so that the next run
+/// need not find that out.
 Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
   if (step.slots.empty()) return step;
