@@ -122,7 +122,34 @@ void print(std::size_t size, const Move& move) {
   std::printf("\n");
 }
 
-// The same where hardly any memory is left.
+// What it takes to be told that there is no memory: the median of nine calls.
+void refused() {
+  std::size_t left = 0;
+  std::size_t all = 0;
+  CHECK(cuMemGetInfo(&left, &all));
+  std::vector<CUdeviceptr> taken;
+  for (std::size_t size = left; size >= 2 * kMiB; size /= 2) {
+    CUdeviceptr more = 0;
+    while (cuMemAlloc(&more, size) == CUDA_SUCCESS) taken.push_back(more);
+  }
+  std::printf("\na call that creates memory and is refused, microseconds\n");
+  const CUmemAllocationProp property = properties();
+  for (std::size_t size = 2; size <= 256; size *= 2) {
+    std::vector<double> times;
+    for (int i = 0; i < 9; ++i) {
+      CUmemGenericAllocationHandle page = 0;
+      CUresult result = CUDA_SUCCESS;
+      times.push_back(microseconds([&] { result = cuMemCreate(&page, size * kMiB, &property, 0); }));
+      if (result != CUDA_ERROR_OUT_OF_MEMORY) std::fprintf(stderr, "%zu MiB: was not refused\n", size);
+      if (result == CUDA_SUCCESS) CHECK(cuMemRelease(page));
+    }
+    std::nth_element(times.begin(), times.begin() + 4, times.end());
+    std::printf("%6zu %9.1f\n", size, times[4]);
+  }
+  for (const CUdeviceptr each : taken) CHECK(cuMemFree(each));
+}
+
+// A move where hardly any memory is left.
 void with_little_left(CUdeviceptr at) {
   std::size_t left = 0;
   std::size_t all = 0;
@@ -417,6 +444,7 @@ int main() {
   beside_a_thread(at);
   rates(at);
   with_little_left(at);
+  refused();
   what_work_loses(at);
   parts(at);
   return 0;
