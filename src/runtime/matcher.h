@@ -49,6 +49,8 @@ class Matcher {
 
   /// A step begins.
   void begin_step();
+  /// Whether the step that ended last was one that repeats, and none of the prologue.
+  [[nodiscard]] bool has_repeated() const { return steps_begun_ > index_->plan().prologue_steps + 1; }
 
   [[nodiscard]] const PlanIndex& index() const { return *index_; }
 

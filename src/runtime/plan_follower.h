@@ -49,8 +49,9 @@ struct Advice {
 ///
 /// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
 /// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
-/// varying size are raised by that share, for good. So a longer step moves the range's upper end, and the
-/// places in it by a little.
+/// varying size are raised by that share, for good, if the plan is proven: a request of a step that is
+/// nothing like the plan's may be larger than any slot, too. So a longer step moves the range's upper end,
+/// and the places in it by a little.
 class PlanFollower {
  public:
   /// No place ends above `end`. `policy` must outlive this.
@@ -76,7 +77,9 @@ class PlanFollower {
   /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
   /// knows its requests: it may be another job's.
   [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
-  /// A step was as planned.
+  /// Whether the step that ended last was one that repeats.
+  [[nodiscard]] bool has_repeated() const { return matcher_.has_repeated(); }
+  /// A step that repeats was as planned.
   void prove() { is_proven_ = true; }
   [[nodiscard]] bool is_proven() const { return is_proven_; }
 

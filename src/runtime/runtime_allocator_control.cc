@@ -30,8 +30,8 @@ void RuntimeAllocator::begin_step() {
     if (follower_) follower_->begin_step();
     memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
-    if (as_planned && accounts_.last_step().planned >= follower_->index().planned_in_step())
-      follower_->prove();
+    const bool repeats = as_planned && follower_->has_repeated();
+    if (repeats && accounts_.last_step().planned >= follower_->index().planned_in_step()) follower_->prove();
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
