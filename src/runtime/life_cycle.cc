@@ -173,6 +173,7 @@ void LifeCycle::stop_recording() {
 
 void LifeCycle::start_planning() {
   stage_ = Stage::kPlanning;
+  has_found_plan_ = false;
   const auto trace = std::make_shared<Trace>(allocator_.recorded());
   trace->complete = true;
   log(text("planning from ", trace->requests.size(), " recorded requests"));

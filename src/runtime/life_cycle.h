@@ -88,8 +88,8 @@ class LifeCycle {
   void wait_for_planner();
 
   [[nodiscard]] Stage stage() const { return stage_; }
-  /// Whether a plan for the job's steps was made, and is followed or lacked only room beside what outlives
-  /// steps.
+  /// Whether the plan that was made last fits the job's steps: it is followed, or lacked only room beside
+  /// what outlives steps. False while one is made.
   [[nodiscard]] bool has_found_plan() const { return has_found_plan_; }
   /// Why no plan is followed, in one line; empty while one is, or is being made for the first time.
   [[nodiscard]] const std::string& why_no_plan() const { return why_no_plan_; }

@@ -107,7 +107,7 @@ Plan Session::plan_and_save(Place& place, const Trace& trace) {
 }
 
 void Session::save_if_found(Place& place) {
-  // The planner, which writes to_save, is done by then.
+  // The planner, which writes to_save, is not at work then.
   if (!place.life || !place.life->has_found_plan() || !place.to_save) return;
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
