@@ -363,6 +363,10 @@ TEST_F(PlanFollowerTest, OnlyStepsBehindThePrologueRepeat) {
   EXPECT_FALSE(follower.has_repeated()) << "it has ended";
   follower.begin_step();
   EXPECT_TRUE(follower.has_repeated());
+  PlanFollower steps_alone = follow(row(4));
+  EXPECT_FALSE(steps_alone.has_repeated());
+  steps_alone.begin_step();
+  EXPECT_TRUE(steps_alone.has_repeated());
 }
 
 TEST_F(PlanFollowerTest, ALaterSlotThatIsAloneInItsSizeRaisesNoOthers) {
