@@ -215,19 +215,10 @@ void LifeCycle::record_longer() {
   stage_ = Stage::kRecording;
 }
 
-/// Whether it fits beside what stays, and the device has the addresses for it.
+/// Whether the device has the addresses for it.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
   has_found_plan_ = true;
-  // Where steps have lengths, hardly one needs all of the range.
-  const bool needs_all = what.shape == StepShape::kFixed && what.prologue == 0 && steps_ > 0;
-  const Bytes excess = needs_all ? allocator_.excess_of(what.arena) : 0;
-  if (excess > 0) {
-    why_no_plan_ =
-        text("beside what outlives steps it needs ", excess, " bytes more than the job holds without it");
-    log(text("not following the plan: ", why_no_plan_));
-    return false;
-  }
   if (!allocator_.adopt(plan, is_proven)) {
     why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
     log(text("not following the plan: ", why_no_plan_));

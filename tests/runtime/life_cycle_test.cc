@@ -221,30 +221,6 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
   EXPECT_LT(now.peaks.reserved - now.peaks.requested, now.peaks.reserved / 32);
 }
 
-TEST_F(LifeCycleTest, FollowsNoPlanThatNeedsMoreThanTheJobHoldsBesideWhatOutlivesSteps) {
-  LifeCycle life(allocator, options());
-  // A block that stays in every extent of 8 MiB, and the rest of it idle where only unplanned requests go.
-  std::vector<void*> blocks;
-  for (int i = 0; i < 64; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
-  for (int i = 0; i < 64; ++i) {
-    if (i % 4 != 0) allocator.free(blocks[static_cast<std::size_t>(i)]);
-  }
-  Program large_program(allocator, 128 * kKiB);  // of 2 to 4 MiB, which fit there
-  large_program.build();
-  for (int step = 0; step < 6; ++step) {
-    life.begin_step();
-    large_program.step(16);
-    life.wait_for_planner();
-  }
-  EXPECT_FALSE(allocator.follows_plan());
-  EXPECT_TRUE(life.has_found_plan()) << "which the next run may follow from its first request on";
-  EXPECT_EQ(life.stage(), Stage::kResting);
-  EXPECT_THAT(life.why_no_plan(), HasSubstr("beside what outlives steps it needs"));
-  EXPECT_LT(allocator.statistics().peaks.reserved,
-            allocator.statistics().peaks.requested + Policy().least_slack + 16 * 2 * kMiB);
-  for (int i = 0; i < 64; i += 4) allocator.free(blocks[static_cast<std::size_t>(i)]);
-}
-
 TEST_F(LifeCycleTest, LeavesAPlanOfLengthsWhenMemoryHadToExceedItsBudget) {
   Policy policy;  // without slack, so that the rest of a page does
   policy.least_slack = 0;
