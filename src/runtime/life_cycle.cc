@@ -173,7 +173,6 @@ void LifeCycle::stop_recording() {
 
 void LifeCycle::start_planning() {
   stage_ = Stage::kPlanning;
-  has_found_plan_ = false;
   const auto trace = std::make_shared<Trace>(allocator_.recorded());
   trace->complete = true;
   log(text("planning from ", trace->requests.size(), " recorded requests"));
@@ -218,7 +217,6 @@ void LifeCycle::record_longer() {
 /// Whether the device has the addresses for it.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
-  has_found_plan_ = true;
   if (!allocator_.adopt(plan, is_proven)) {
     why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
     log(text("not following the plan: ", why_no_plan_));

@@ -88,9 +88,6 @@ class LifeCycle {
   void wait_for_planner();
 
   [[nodiscard]] Stage stage() const { return stage_; }
-  /// Whether the plan that was made last fits the job's steps: it is followed, or lacked only room beside
-  /// what outlives steps. False while one is made.
-  [[nodiscard]] bool has_found_plan() const { return has_found_plan_; }
   /// Why no plan is followed, in one line; empty while one is, or is being made for the first time.
   [[nodiscard]] const std::string& why_no_plan() const { return why_no_plan_; }
 
@@ -132,7 +129,6 @@ class LifeCycle {
   // kResting
   std::int64_t rest_until_ = 0;  ///< boundary
   bool told_refusals_ = false;
-  bool has_found_plan_ = false;
 };
 
 }  // namespace stweaver

@@ -54,8 +54,6 @@ class Memory {
   Memory& operator=(Memory&&) = delete;
   ~Memory();
 
-  static constexpr Interval kEverywhere = {0, std::numeric_limits<Bytes>::max()};
-
   /// Bytes of addresses, reserved when first needed. 0 when that fails or the device cannot map.
   Bytes addresses() { return take_addresses() ? addresses_ : 0; }
   /// Empty without addresses.

@@ -75,10 +75,6 @@ class RuntimeAllocator {
   /// or has not the addresses: then all is as before.
   bool adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven = false);
 
-  /// By how many bytes a plan of steps alone, of so large a range, would exceed what the job holds without
-  /// one: its range comes beside the extents of blocks that have outlived a step. 0 where it fits.
-  [[nodiscard]] Bytes excess_of(Bytes range) const;
-
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.
   void drop_plan();
 
@@ -154,7 +150,6 @@ class RuntimeAllocator {
   [[nodiscard]] bool is_timed() const { return now_ % kTimed == 0; }
 
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
-  [[nodiscard]] std::vector<Interval> outlived_step() const;
   [[nodiscard]] std::optional<Bytes> base_for(Bytes size);
 
   /// One call in so many is timed.

@@ -109,8 +109,10 @@ std::int64_t RuntimeAllocator::planned_in_step() const {
   return follower_ ? follower_->index().planned_in_step() : 0;
 }
 
-/// Where blocks are in the arena that have outlived a step, in order: such a block may stay for ever.
-std::vector<Interval> RuntimeAllocator::outlived_step() const {
+/// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
+/// step: such a block may stay for ever. Nothing when there are not the addresses.
+std::optional<Bytes> RuntimeAllocator::base_for(Bytes size) {
+  const Interval region = memory_.region(Region::kPlanned);
   std::vector<Interval> old;
   blocks_.for_each([&](const LivingBlock& block) {
     if (block.source == Source::kFallback || block.born > step_before_began_) return;
@@ -118,32 +120,11 @@ std::vector<Interval> RuntimeAllocator::outlived_step() const {
     old.push_back({offset, offset + block.rounded});
   });
   std::sort(old.begin(), old.end(), [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
-  return old;
-}
-
-/// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
-/// step. Nothing when there are not the addresses.
-std::optional<Bytes> RuntimeAllocator::base_for(Bytes size) {
-  const Interval region = memory_.region(Region::kPlanned);
   Bytes base = region.lower;
-  for (const Interval& block : outlived_step()) {
+  for (const Interval& block : old) {
     if (overlaps(block, {base, base + size})) base = align_up(block.upper, memory_.page_size());
   }
   return !region.empty() && base + size <= region.upper ? std::optional(base) : std::nullopt;
-}
-
-Bytes RuntimeAllocator::excess_of(Bytes range) const {
-  const std::scoped_lock lock(mutex_);
-  if (!places_unplanned_) return 0;  // upstream holds what the job does without a plan
-  const std::vector<Interval> old = outlived_step();
-  Bytes pinned = 0;
-  auto block = old.begin();
-  memory_.visit_extents(Memory::kEverywhere, [&](const Interval& extent) {
-    while (block != old.end() && block->upper <= extent.lower) ++block;
-    if (block != old.end() && overlaps(*block, extent)) pinned += extent.length();
-    return true;
-  });
-  return std::max<Bytes>(pinned + range - memory_.budget(), 0);
 }
 
 void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {

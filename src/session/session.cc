@@ -89,8 +89,7 @@ void Session::begin_life(Place& place) {
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
-/// It is saved once the plan of the steps was found to fit them, or where none can be, so that the next run
-/// need not find that out.
+/// It is saved once the plan is followed, or where none can be, so that the next run need not find that out.
 Plan Session::plan_and_save(Place& place, const Trace& trace) {
   Plan step = plan_step(trace);
   if (step.slots.empty()) return step;
@@ -106,9 +105,9 @@ Plan Session::plan_and_save(Place& place, const Trace& trace) {
   return step;
 }
 
-void Session::save_if_found(Place& place) {
-  // The planner, which writes to_save, is not at work then.
-  if (!place.life || !place.life->has_found_plan() || !place.to_save) return;
+void Session::save_if_followed(Place& place) {
+  // The planner, which writes to_save, is done by then.
+  if (!place.life || place.life->stage() != Stage::kFollowing || !place.to_save) return;
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
 }
@@ -151,7 +150,7 @@ void Session::begin_step() {
   for_each_place([this](Place& place) {
     if (place.life) {
       place.life->begin_step();
-      save_if_found(place);
+      save_if_followed(place);
     } else {
       place.allocator.begin_step();
     }
@@ -165,7 +164,7 @@ void Session::count_request() {
   if (!lock.owns_lock()) return;
   for_each_place([this](Place& place) {
     if (place.life) place.life->poll();
-    save_if_found(place);
+    save_if_followed(place);
   });
 }
 

@@ -145,24 +145,6 @@ TEST(RuntimeAllocator, APlanThatNobodySawFitPlacesRequestsOnlyWhileItKnowsThem) 
   EXPECT_TRUE(hits(4 * kMiB)) << "one of three, but the plan is this job's";
 }
 
-TEST(RuntimeAllocator, TellsByHowMuchAPlanExceedsWhatTheJobHolds) {
-  HostDevice device(kGiB);
-  CachingUpstream upstream{AllocatorSettings(), device};
-  RuntimeAllocator allocator(device, upstream);
-  EXPECT_EQ(allocator.excess_of(kGiB), 0) << "upstream holds what the job does";
-  allocator.place_unplanned(true);
-  void* const stays = allocator.allocate(64 * kMiB);
-  void* const goes = allocator.allocate(128 * kMiB);
-  allocator.begin_step();
-  allocator.begin_step();
-  allocator.free(goes);
-  const Bytes room = 128 * kMiB + Policy().slack(192 * kMiB);
-  EXPECT_EQ(allocator.excess_of(room), 0);
-  EXPECT_EQ(allocator.excess_of(room + 5), 5);
-  allocator.free(stays);
-  EXPECT_EQ(allocator.excess_of(room + 64 * kMiB), 0);
-}
-
 TEST(RuntimeAllocator, ReplacesAPlanWithoutRaisingThePeak) {
   const std::vector<Bytes> sizes(12, 64 * kMiB);
   HostDevice device(16 * kGiB);
