@@ -30,8 +30,8 @@ void RuntimeAllocator::begin_step() {
     if (follower_) follower_->begin_step();
     memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
-    const bool repeats = as_planned && follower_->has_repeated();
-    if (repeats && accounts_.last_step().planned >= follower_->index().planned_in_step()) follower_->prove();
+    if (as_planned && accounts_.last_step().planned >= follower_->index().planned_in_step())
+      follower_->prove(follower_->has_repeated());
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
@@ -55,7 +55,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, memory_.region(Region::kPlanned).upper);
-  if (is_proven) follower_->prove();
+  if (is_proven) follower_->prove(true);
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());
