@@ -21,6 +21,9 @@ constexpr double kSlack = 1024;
 /// Of the bytes that vary, so small a share may follow nothing: where micro-batches meet, neighbours do not
 /// tell.
 constexpr double kUnexplained = 0.1;
+/// A plan is followed where no more than this share follows nothing: what does not leaves idle memory in its
+/// range, and that is the run time's slack (Policy::slack_share).
+constexpr double kOdd = 1.0 / 300;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
 /// To so many times the largest that was seen, a size is extended to that of the longest batch.
@@ -270,7 +273,7 @@ bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
     all += largest;
     if (!varying.form_of(row)) odd += largest;
   }
-  return all > 0 && odd <= kUnexplained * all;
+  return all > 0 && odd <= kOdd * all;
 }
 
 void fit_to_longest(Pattern& pattern, const Trace& trace,
