@@ -34,8 +34,8 @@ Run run(const Job& job, bool plans) {
                 .calls = static_cast<double>(mapping.maps + mapping.unmaps) / gib};
   if (serving.story && serving.story->steady_steps > 0 && serving.statistics.plans > 0) {
     const Peaks& steady = serving.story->steady;
-    result.steady = fmt::format("{:.2f}", 100 * static_cast<double>(steady.requested) /
-                                              static_cast<double>(steady.reserved));
+    result.steady = fmt::format(
+        "{:.2f}", 100 * static_cast<double>(steady.requested) / static_cast<double>(steady.reserved));
   }
   return result;
 }

@@ -122,7 +122,7 @@ class FreeSpace {
         best = rest.lower;
         best_length = rest.length();
       });
-      return true;
+      return best_length > size;
     });
     return best_length == kNone ? std::nullopt : std::optional(best);
   }

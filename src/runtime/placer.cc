@@ -91,7 +91,9 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
   if (which == Region::kLarge) return find_large(size, region, stream);
-  return memory_->free_space.first_fit(size, region, order_->usable_by(stream));
+  const StreamOrder::Usable usable = order_->usable_by(stream);
+  if (which == Region::kMedium) return memory_->free_space.best_fit(size, region, usable);
+  return memory_->free_space.first_fit(size, region, usable);
 }
 
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, StreamIndex stream) {
@@ -114,13 +116,12 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
   Bytes least = std::numeric_limits<Bytes>::max();
-  // What idle extents are torn by the window costs as much as what it lacks. The rest of a page at its ends
-  // costs twice that: it has to be mapped, and lies idle.
+  // A window costs the memory that has to be mapped for it, whole pages, and what it strands.
   const auto cost_of = [&](const Interval& window, Bytes held) {
     if (!is_large) return window.length() - held;
     const Memory::Ends ends = memory_->ends_of(window);
     if (ends.stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
-    return window.length() - held + 2 * ends.lacking + ends.stranded;
+    return window.length() - held + ends.lacking + ends.stranded;
   };
   Candidates candidates(size, region.lower, [&](const Interval& window, Bytes held) {
     if (size - held >= least) return;  // no window costs less than what it lacks

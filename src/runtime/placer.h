@@ -9,8 +9,8 @@ namespace stweaver {
 
 /// An allocator that leaves little idle memory behind, by size:
 ///
-/// - Small and medium requests take the lowest gap that is large enough. Each class has addresses of its own,
-///   so that a small block pins no memory among large ones.
+/// - Small requests take the lowest gap that is large enough, medium ones the smallest. Each class has
+///   addresses of its own, so that a small block pins no memory among large ones.
 /// - Large requests take the gap in which they strand the fewest bytes, and none where that is over a page.
 ///   An idle extent that a request takes a part of cannot move for as long as the request lives; so extents
 ///   keep the sizes of the requests that they were made for, and idle ones can be moved whole.

@@ -58,12 +58,16 @@ TEST_F(PlacerTest, EachClassOfSizesHasARegionOfItsOwn) {
     EXPECT_TRUE(is_in(Region::kLarge, take(size)));
 }
 
-TEST_F(PlacerTest, SmallAndMediumRequestsTakeTheLowestGapThatIsLargeEnough) {
-  for (const Bytes unit : {Bytes{512}, kMiB}) {
-    const std::vector<Bytes> gaps = make_gaps({2 * unit, 8 * unit, 5 * unit}, 4 * unit);
-    EXPECT_EQ(take(5 * unit), gaps[1]);
-    EXPECT_EQ(take(5 * unit), gaps[2]) << "what is left of the one before is too small";
-  }
+TEST_F(PlacerTest, SmallRequestsTakeTheLowestGapThatIsLargeEnough) {
+  const std::vector<Bytes> gaps = make_gaps({2 * 512, 8 * 512, 5 * 512}, Bytes{4 * 512});
+  EXPECT_EQ(take(5 * Bytes{512}), gaps[1]);
+  EXPECT_EQ(take(5 * Bytes{512}), gaps[2]) << "what is left of the one before is too small";
+}
+
+TEST_F(PlacerTest, MediumRequestsTakeTheSmallestGapThatIsLargeEnough) {
+  const std::vector<Bytes> gaps = make_gaps({8 * kMiB, 3 * kMiB, 5 * kMiB}, 4 * kMiB);
+  EXPECT_EQ(take(4 * kMiB), gaps[2]);
+  EXPECT_EQ(take(4 * kMiB), gaps[0]) << "what is left of the one before is too small";
 }
 
 TEST_F(PlacerTest, LargeRequestsTakeTheGapInWhichTheyStrandLeast) {
