@@ -1,4 +1,4 @@
-"""TRL's trainers: supervised fine-tuning with LoRA on texts of differing lengths, or GRPO.
+"""TRL's trainers: supervised fine-tuning with LoRA on texts of differing lengths, DPO, or GRPO.
 
 GRPO generates with transformers' plain generate() and rewards short texts.
 """
@@ -15,6 +15,7 @@ from steps import STEPS, trainer_callback
 import torch
 
 TEXTS = 16  # of a micro-batch of fine-tuning
+PAIRS = 4  # of a micro-batch of DPO
 GROUP = 8  # completions of a prompt
 ACCUMULATED = 2
 
@@ -50,6 +51,25 @@ def make_sft(trl: Any) -> Any:  # noqa: ANN401
     )
 
 
+def make_dpo(trl: Any) -> Any:  # noqa: ANN401
+    """Train all weights on pairs of answers, beside a model that stays as it is."""
+    datasets = importlib.import_module("datasets")
+    draw = random.Random(0)
+    longest = {"prompt": 512, "chosen": 1024, "rejected": 1024}
+    texts = [
+        {name: words(draw.randrange(64, most), draw) for name, most in longest.items()}
+        for _ in range(ACCUMULATED * PAIRS * STEPS)
+    ]
+    return trl.DPOTrainer(
+        model=small_llama("cuda", layers=16, dtype=torch.bfloat16),
+        ref_model=small_llama("cuda", layers=16, dtype=torch.bfloat16),
+        args=trl.DPOConfig(**shared_arguments(PAIRS)),
+        train_dataset=datasets.Dataset.from_list(texts),
+        processing_class=tokenizer(),
+        callbacks=[trainer_callback()],
+    )
+
+
 def make_grpo(trl: Any) -> Any:  # noqa: ANN401
     """Train all weights on groups of completions."""
     datasets = importlib.import_module("datasets")
@@ -71,7 +91,7 @@ def reward(completions: list[str], **_: Any) -> list[float]:  # noqa: ANN401
 
 
 def main() -> None:
-    makers = {"sft": make_sft, "grpo": make_grpo}
+    makers = {"sft": make_sft, "dpo": make_dpo, "grpo": make_grpo}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--method", choices=makers, default="sft")
     chosen = parser.parse_args()
