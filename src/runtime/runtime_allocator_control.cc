@@ -99,8 +99,10 @@ bool RuntimeAllocator::plan_costs_memory() const {
   if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
     return false;
   const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
-  // The job that a saved plan was made from came to hold what the plan needs, and so will this one.
-  const Bytes fair = std::max(memory_.budget(), follower_->plan().arena);
+  // The job that a saved plan was made from came to hold what the plan needs, and so will this one; what it
+  // asks for beside the plan is slack's.
+  const Bytes needed = follower_->plan().arena;
+  const Bytes fair = std::max(memory_.budget(), needed + policy_.slack(needed));
   return peaks.reserved - peaks.fallback_reserved > fair;
 }
 
