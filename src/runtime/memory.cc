@@ -59,11 +59,16 @@ Interval Memory::region(Region which) {
   return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses_ : end_of(number)};
 }
 
-/// The number of the first extent that begins above `offset`.
-std::size_t Memory::first_above(Bytes offset) const {
-  const auto above = std::partition_point(extents_.begin(), extents_.end(),
-                                          [&](const Extent& extent) { return extent.range.lower <= offset; });
-  return static_cast<std::size_t>(above - extents_.begin());
+/// The number of the first extent that begins above `offset`; `from` is no higher, and the nearer the faster.
+std::size_t Memory::first_above(Bytes offset, std::size_t from) const {
+  std::size_t reach = 1;
+  while (from + reach < lowers_.size() && lowers_[from + reach] <= offset) {
+    from += reach;
+    reach *= 2;
+  }
+  const auto end = std::min(lowers_.begin() + static_cast<std::ptrdiff_t>(from + reach), lowers_.end());
+  const auto found = std::upper_bound(lowers_.begin() + static_cast<std::ptrdiff_t>(from), end, offset);
+  return static_cast<std::size_t>(found - lowers_.begin());
 }
 
 Bytes Memory::missing(const Interval& range) const {
@@ -75,17 +80,16 @@ Bytes Memory::missing(const Interval& range) const {
   return missing;
 }
 
-/// The extent that the byte lies in; nullptr when it has no memory.
-const Memory::Extent* Memory::extent_at(Bytes offset) const {
-  const std::size_t above = first_above(offset);
-  return above > 0 && offset < extents_[above - 1].range.upper ? &extents_[above - 1] : nullptr;
-}
-
-Memory::Ends Memory::ends_of(const Interval& place) const {
+Memory::Ends Memory::ends_of(const Interval& place, std::size_t from) const {
   const Interval pages = whole_pages(place);
-  const Extent* const first = extent_at(place.lower);
-  const Extent* const last = extent_at(place.upper - 1);
-  Ends ends;
+  const std::size_t above_first = first_above(place.lower, from);
+  const std::size_t above_last = first_above(place.upper - 1, above_first > 0 ? above_first - 1 : 0);
+  const auto extent_at = [&](std::size_t above, Bytes offset) -> const Extent* {
+    return above > 0 && offset < extents_[above - 1].range.upper ? &extents_[above - 1] : nullptr;
+  };
+  const Extent* const first = extent_at(above_first, place.lower);
+  const Extent* const last = extent_at(above_last, place.upper - 1);
+  Ends ends = {.from = above_first > 0 ? above_first - 1 : 0};
   if (first == nullptr) ends.lacking += place.lower - pages.lower;
   if (last == nullptr) ends.lacking += pages.upper - place.upper;
   const auto strand = [&](const Extent& extent) {
@@ -180,8 +184,9 @@ bool Memory::timed(std::int64_t& calls, Call call) {
 bool Memory::map_extent(const Interval& range) {
   if (!timed(statistics_.maps, [&] { return device_->map(pointer(range.lower), range.length()); }))
     return false;
-  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)),
-                  Extent{.range = range});
+  const auto at = static_cast<std::ptrdiff_t>(first_above(range.lower));
+  extents_.insert(extents_.begin() + at, Extent{.range = range});
+  lowers_.insert(lowers_.begin() + at, range.lower);
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
   return true;
@@ -247,6 +252,8 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
     extent.range.upper = extent.range.lower;
   }
   std::erase_if(extents_, [](const Extent& extent) { return extent.range.empty(); });
+  lowers_.clear();
+  for (const Extent& extent : extents_) lowers_.push_back(extent.range.lower);
   return reclaimed;
 }
 

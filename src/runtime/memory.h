@@ -114,10 +114,12 @@ class Memory {
   }
   /// What a block would take beside its own bytes.
   struct Ends {
-    Bytes lacking = 0;   ///< bytes without memory of the pages that it begins and ends in
-    Bytes stranded = 0;  ///< what it would leave idle but pinned of extents that are wholly idle now
+    Bytes lacking = 0;     ///< bytes without memory of the pages that it begins and ends in
+    Bytes stranded = 0;    ///< what it would leave idle but pinned of extents that are wholly idle now
+    std::size_t from = 0;  ///< for places that begin no lower
   };
-  [[nodiscard]] Ends ends_of(const Interval& place) const;
+  /// `from`: of a place that begins no higher; who asks for places in order finds them faster.
+  [[nodiscard]] Ends ends_of(const Interval& place, std::size_t from = 0) const;
 
   [[nodiscard]] bool contains(std::uintptr_t address) const {
     return address - base_ < static_cast<std::uintptr_t>(addresses_);
@@ -160,8 +162,7 @@ class Memory {
     return {range.lower / unit * unit, align_up(range.upper, unit)};
   }
   bool take_addresses();
-  [[nodiscard]] std::size_t first_above(Bytes offset) const;
-  [[nodiscard]] const Extent* extent_at(Bytes offset) const;
+  [[nodiscard]] std::size_t first_above(Bytes offset, std::size_t from = 0) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   bool make_room(const Interval& range);
   void note_use(const Interval& range) {
@@ -204,6 +205,7 @@ class Memory {
   MappingStatistics statistics_;
   Interval large_;               ///< the region
   std::vector<Extent> extents_;  ///< in order of offset
+  std::vector<Bytes> lowers_;    ///< their offsets: searches touch nothing else
   std::vector<Idle> idle_;       ///< found last; kept so that looking needs no heap
 };
 

@@ -99,9 +99,12 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, StreamIndex stream) {
   std::optional<Bytes> best;
   Bytes least = memory_->page_size() + 1;
+  std::size_t from = 0;  // of extents: gaps come in order
   memory_->free_space.each_fitting(size, region, order_->usable_by(stream), [&](const Interval& gap) {
     for (const Bytes at : {gap.lower, gap.upper - size}) {
-      const Bytes stranded = memory_->ends_of({at, at + size}).stranded;
+      const Memory::Ends ends = memory_->ends_of({at, at + size}, from);
+      const Bytes stranded = ends.stranded;
+      from = ends.from;
       if (stranded >= least) continue;
       least = stranded;
       best = at;
