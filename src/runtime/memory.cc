@@ -147,22 +147,26 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   const Interval blocks = make_room(range)
                               ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_)
                               : pages;
-  // A large request's last page is an extent of its own: it may be its neighbour's first.
+  // Pages that a large request does not fill are extents of their own: a neighbour may end or begin in them,
+  // and would pin the rest for as long as it lives.
   const bool is_exact = block <= page_size();
-  const Bytes cut = is_exact ? range.upper / page_size() * page_size() : 0;
+  const Interval filled = {align_up(range.lower, page_size()), range.upper / page_size() * page_size()};
+  const Interval cuts = is_exact ? filled : Interval{};
   const Bytes most = is_exact ? policy_->most_extent : block;
-  if (map_all(blocks, cut, most)) return true;
+  if (map_all(blocks, cuts, most)) return true;
   reclaim_all(pages);
-  return map_all(pages, cut, most);
+  return map_all(pages, cuts, most);
 }
 
-/// Extents of `most` bytes at most for whatever lacks memory, none across `cut`. What was mapped stays when
-/// the device refuses.
-bool Memory::map_all(const Interval& pages, Bytes cut, Bytes most) {
+/// Extents of `most` bytes at most for whatever lacks memory, none across an end of `cuts`. What was mapped
+/// stays when the device refuses.
+bool Memory::map_all(const Interval& pages, const Interval& cuts, Bytes most) {
   for (const Interval& run : lacking(pages)) {
     for (Bytes at = run.lower; at < run.upper;) {
       Bytes end = std::min(run.upper, at + align_up(std::max<Bytes>(most, 1), page_size()));
-      if (at < cut && cut < end) end = cut;
+      for (const Bytes cut : {cuts.upper, cuts.lower}) {
+        if (at < cut && cut < end) end = cut;
+      }
       if (!map_extent({at, end})) return false;
       at = end;
     }

@@ -173,7 +173,7 @@ class Memory {
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
                                      Bytes room) const;
   [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;
-  bool map_all(const Interval& pages, Bytes cut, Bytes most);
+  bool map_all(const Interval& pages, const Interval& cuts, Bytes most);
   bool map_extent(const Interval& range);
   bool unmap_extent(const Interval& extent);
   bool await_work_on(const Extent& extent);
