@@ -17,6 +17,7 @@
 namespace stweaver {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -139,13 +140,16 @@ TEST_F(MemoryTest, MapsTheExactPagesBeyondTheBudget) {
   EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(17, 18)));
 }
 
-TEST_F(MemoryTest, TheLastPageOfALargeRequestIsAnExtentOfItsOwn) {
+TEST_F(MemoryTest, APageThatALargeRequestDoesNotFillIsAnExtentOfItsOwn) {
   use({0, 3 * kPage + 512});
   EXPECT_THAT(extents(), ElementsAre(pages(0, 3), pages(3, 4)));
   use(pages(10, 13));
   EXPECT_THAT(extents(), ElementsAre(pages(0, 3), pages(3, 4), pages(10, 13))) << "it fills its last page";
   ASSERT_TRUE(back({20 * kPage, 20 * kPage + 512}));
   EXPECT_EQ(extents().back(), pages(20, 21));
+  ASSERT_TRUE(back({31 * kPage - 512, 34 * kPage}));
+  EXPECT_THAT(extents(), Contains(pages(30, 31))) << "a neighbour may end there, and would pin the rest";
+  EXPECT_EQ(extents().back(), pages(31, 34));
 }
 
 TEST_F(MemoryTest, RequestsFromBlocksShareTheirLastPage) {
