@@ -183,11 +183,14 @@ class VaryingSizes {
   }
 
   /// What the row's size follows; nothing when it follows nothing. The neighbours before the row know of its
-  /// micro-batch, or those behind it.
+  /// micro-batch, or those behind it. At either end there are fewer, and a row alone would follow itself.
   [[nodiscard]] std::optional<Form> form_of(std::size_t row) const {
-    const std::optional<Form> form = find_form(samples(row, row - std::min(row, kNeighbours), row + 1));
+    const std::size_t window = std::min(kNeighbours + 1, positions_.size());
+    const std::size_t before = row + 1 - std::min(row + 1, window);
+    const std::optional<Form> form = find_form(samples(row, before, before + window));
     if (form) return form;
-    return find_form(samples(row, row, std::min(row + kNeighbours + 1, positions_.size())));
+    const std::size_t behind = std::min(row, positions_.size() - window);
+    return find_form(samples(row, behind, behind + window));
   }
 
  private:
