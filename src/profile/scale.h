@@ -24,7 +24,7 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
-/// Whether the sizes that vary follow that quantity, but for a tenth of their bytes. False where
+/// Whether the sizes that vary follow that quantity, but for a 300th of their bytes. False where
 /// none vary, and where fewer than three steps were seen: that tells too little.
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
 
