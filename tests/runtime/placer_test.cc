@@ -59,9 +59,10 @@ TEST_F(PlacerTest, EachClassOfSizesHasARegionOfItsOwn) {
 }
 
 TEST_F(PlacerTest, SmallRequestsTakeTheLowestGapThatIsLargeEnough) {
-  const std::vector<Bytes> gaps = make_gaps({2 * 512, 8 * 512, 5 * 512}, Bytes{4 * 512});
-  EXPECT_EQ(take(5 * Bytes{512}), gaps[1]);
-  EXPECT_EQ(take(5 * Bytes{512}), gaps[2]) << "what is left of the one before is too small";
+  constexpr Bytes kUnit = 512;
+  const std::vector<Bytes> gaps = make_gaps({2 * kUnit, 8 * kUnit, 5 * kUnit}, 4 * kUnit);
+  EXPECT_EQ(take(5 * kUnit), gaps[1]);
+  EXPECT_EQ(take(5 * kUnit), gaps[2]) << "what is left of the one before is too small";
 }
 
 TEST_F(PlacerTest, MediumRequestsTakeTheSmallestGapThatIsLargeEnough) {
