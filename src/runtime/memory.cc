@@ -66,8 +66,9 @@ std::size_t Memory::first_above(Bytes offset, std::size_t from) const {
     from += reach;
     reach *= 2;
   }
-  const auto end = std::min(lowers_.begin() + static_cast<std::ptrdiff_t>(from + reach), lowers_.end());
-  const auto found = std::upper_bound(lowers_.begin() + static_cast<std::ptrdiff_t>(from), end, offset);
+  const std::size_t end = std::min(from + reach, lowers_.size());
+  const auto found = std::upper_bound(lowers_.begin() + static_cast<std::ptrdiff_t>(from),
+                                      lowers_.begin() + static_cast<std::ptrdiff_t>(end), offset);
   return static_cast<std::size_t>(found - lowers_.begin());
 }
 
