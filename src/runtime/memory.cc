@@ -62,14 +62,15 @@ Interval Memory::region(Region which) {
 /// The number of the first extent that begins above `offset`; `from` is no higher, and the nearer the faster.
 std::size_t Memory::first_above(Bytes offset, std::size_t from) const {
   std::size_t reach = 1;
-  while (from + reach < lowers_.size() && lowers_[from + reach] <= offset) {
+  while (from + reach < extents_.size() && extents_[from + reach].range.lower <= offset) {
     from += reach;
     reach *= 2;
   }
-  const std::size_t end = std::min(from + reach, lowers_.size());
-  const auto found = std::upper_bound(lowers_.begin() + static_cast<std::ptrdiff_t>(from),
-                                      lowers_.begin() + static_cast<std::ptrdiff_t>(end), offset);
-  return static_cast<std::size_t>(found - lowers_.begin());
+  const auto begin = extents_.begin() + static_cast<std::ptrdiff_t>(from);
+  const auto end = extents_.begin() + static_cast<std::ptrdiff_t>(std::min(from + reach, extents_.size()));
+  const auto found =
+      std::partition_point(begin, end, [&](const Extent& extent) { return extent.range.lower <= offset; });
+  return static_cast<std::size_t>(found - extents_.begin());
 }
 
 Bytes Memory::missing(const Interval& range) const {
@@ -189,9 +190,8 @@ bool Memory::timed(std::int64_t& calls, Call call) {
 bool Memory::map_extent(const Interval& range) {
   if (!timed(statistics_.maps, [&] { return device_->map(pointer(range.lower), range.length()); }))
     return false;
-  const auto at = static_cast<std::ptrdiff_t>(first_above(range.lower));
-  extents_.insert(extents_.begin() + at, Extent{.range = range});
-  lowers_.insert(lowers_.begin() + at, range.lower);
+  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)),
+                  Extent{.range = range});
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
   return true;
@@ -257,8 +257,6 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
     extent.range.upper = extent.range.lower;
   }
   std::erase_if(extents_, [](const Extent& extent) { return extent.range.empty(); });
-  lowers_.clear();
-  for (const Extent& extent : extents_) lowers_.push_back(extent.range.lower);
   return reclaimed;
 }
 

@@ -205,7 +205,6 @@ class Memory {
   MappingStatistics statistics_;
   Interval large_;               ///< the region
   std::vector<Extent> extents_;  ///< in order of offset
-  std::vector<Bytes> lowers_;    ///< their offsets: searches touch nothing else
   std::vector<Idle> idle_;       ///< found last; kept so that looking needs no heap
 };
 
