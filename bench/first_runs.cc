@@ -1,10 +1,8 @@
 // first_runs TRACE...: what a job reserves on its first run, without a plan from before: under STWeaver with
 // its plans off, under STWeaver as it is, and under PyTorch's expandable segments and its default.
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <future>
-#include <span>
 #include <string>
 
 #include <fmt/format.h>
@@ -15,8 +13,6 @@
 
 namespace stweaver {
 namespace {
-
-constexpr Bytes kCapacity = Bytes{1} << 40U;  // more than any job needs
 
 struct Run {
   double efficiency = 0;  ///< of the whole run
@@ -63,15 +59,5 @@ void print(const std::vector<Job>& jobs) {
 }  // namespace stweaver
 
 int main(int count, char** arguments) {
-  if (count < 2) {
-    fmt::print(stderr, "usage: first_runs TRACE...\n");
-    return 2;
-  }
-  try {
-    stweaver::print(stweaver::read_jobs(std::span(arguments + 1, static_cast<std::size_t>(count - 1))));
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "first_runs: {}\n", error.what());
-    return 1;
-  }
+  return stweaver::run_on_jobs("first_runs", count, arguments, stweaver::print);
 }

@@ -1,16 +1,23 @@
 // Recorded jobs, as benches serve them.
 #pragma once
 
+#include <cstdio>
+#include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "archive/archive.h"
 #include "profile/profile.h"
 #include "trace/trace.h"
 
 namespace stweaver {
+
+inline constexpr Bytes kCapacity = Bytes{1} << 40U;  ///< of the host; more than any job needs
 
 struct Job {
   Trace trace;
@@ -28,6 +35,22 @@ inline std::vector<Job> read_jobs(std::span<char*> paths) {
     }
   }
   return jobs;
+}
+
+/// What main() of a bench does that takes nothing but traces: its exit status.
+template <typename Print>
+int run_on_jobs(std::string_view name, int count, char** arguments, Print print) {
+  if (count < 2) {
+    fmt::print(stderr, "usage: {} TRACE...\n", name);
+    return 2;
+  }
+  try {
+    print(read_jobs(std::span(arguments + 1, static_cast<std::size_t>(count - 1))));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return 1;
+  }
 }
 
 }  // namespace stweaver

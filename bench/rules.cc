@@ -20,8 +20,6 @@
 namespace stweaver {
 namespace {
 
-constexpr Bytes kCapacity = Bytes{1} << 40U;  // more than any job needs
-
 /// A rule of the table, and how to change it.
 struct Rule {
   std::string_view name;

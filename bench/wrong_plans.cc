@@ -3,12 +3,10 @@
 // own after every second place was changed at random.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -20,8 +18,6 @@
 
 namespace stweaver {
 namespace {
-
-constexpr Bytes kCapacity = Bytes{1} << 40U;  // more than any job needs
 
 Plan plan_of(const Trace& trace) {
   return synthesize(trace, profile_of(trace), {}).plan;
@@ -73,15 +69,5 @@ void print(const std::vector<Job>& jobs) {
 }  // namespace stweaver
 
 int main(int count, char** arguments) {
-  if (count < 2) {
-    fmt::print(stderr, "usage: wrong_plans TRACE...\n");
-    return 2;
-  }
-  try {
-    stweaver::print(stweaver::read_jobs(std::span(arguments + 1, static_cast<std::size_t>(count - 1))));
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "wrong_plans: {}\n", error.what());
-    return 1;
-  }
+  return stweaver::run_on_jobs("wrong_plans", count, arguments, stweaver::print);
 }
