@@ -10,11 +10,10 @@
 import argparse
 import importlib
 import random
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from steps import STEPS, trainer_callback
+from steps import STEPS, trainer_arguments, trainer_callback
 
 import torch
 from torch import Tensor
@@ -39,20 +38,9 @@ def drawn(count: int, **ranges: tuple[int, int]) -> Rows:
     return [{name: draw.randrange(*bounds) for name, bounds in ranges.items()} for _ in range(count)]
 
 
-def arguments(batch: int, **more: object) -> dict[str, object]:
-    return {
-        "output_dir": tempfile.mkdtemp(),
-        "per_device_train_batch_size": batch,
-        "max_steps": STEPS,
-        "bf16": True,
-        "learning_rate": 1e-5,
-        "report_to": [],
-        "save_strategy": "no",
-        "logging_strategy": "no",
-        "disable_tqdm": True,
-        "remove_unused_columns": False,
-        **more,
-    }
+def arguments(batch: int) -> dict[str, Any]:
+    """Say that samples, which are lengths that no model takes, are not to be dropped."""
+    return trainer_arguments(batch) | {"remove_unused_columns": False}
 
 
 def made(model: Callable[[Any], Any], config: object) -> Any:  # noqa: ANN401  # transformers has no types here

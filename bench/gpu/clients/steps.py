@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,21 @@ def stweaver_figures() -> dict[str, int]:
         "nanoseconds": sum(device.nanoseconds for device in stats.devices),
         "hits": stats.hits,
         "misses": stats.misses,
+    }
+
+
+def trainer_arguments(batch: int) -> dict[str, Any]:
+    """Give what the loops of transformers' Trainer and of what inherits from it have in common."""
+    return {
+        "output_dir": tempfile.mkdtemp(),
+        "per_device_train_batch_size": batch,
+        "max_steps": STEPS,
+        "bf16": True,
+        "learning_rate": 1e-5,
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
     }
 
 

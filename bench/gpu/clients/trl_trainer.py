@@ -6,11 +6,10 @@ GRPO generates with transformers' plain generate() and rewards short texts.
 import argparse
 import importlib
 import random
-import tempfile
 from typing import Any
 
 from models import small_llama, tokenizer, words
-from steps import STEPS, trainer_callback
+from steps import STEPS, trainer_arguments, trainer_callback
 
 import torch
 
@@ -21,18 +20,9 @@ ACCUMULATED = 2
 
 
 def shared_arguments(batch: int) -> dict[str, Any]:
-    return {
-        "output_dir": tempfile.mkdtemp(),
-        "per_device_train_batch_size": batch,
+    return trainer_arguments(batch) | {
         "gradient_accumulation_steps": ACCUMULATED,
-        "max_steps": STEPS,
-        "bf16": True,
         "gradient_checkpointing": True,
-        "learning_rate": 1e-5,
-        "report_to": [],
-        "save_strategy": "no",
-        "logging_strategy": "no",
-        "disable_tqdm": True,
     }
 
 
