@@ -21,9 +21,9 @@ constexpr double kSlack = 1024;
 /// Of the bytes that vary, so small a share may follow nothing: where micro-batches meet, neighbours do not
 /// tell.
 constexpr double kUnexplained = 0.1;
-/// A plan is followed where no more than this share follows nothing: what does not leaves idle memory in its
-/// range, and that is the run time's slack (Policy::slack_share).
-constexpr double kOdd = 1.0 / 300;
+/// Of a size that follows nothing, what its largest has over its smallest may lie idle. That may be this
+/// share of the bytes that vary: half of the run time's slack (Policy::slack_share).
+constexpr double kIdle = 1.0 / 600;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
 /// To so many times the largest that was seen, a size is extended to that of the longest batch.
@@ -269,14 +269,20 @@ bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
   if (pattern.steps.size() < kFewestSteps) return false;
   const VaryingSizes varying(pattern, trace);
   const std::vector<std::uint32_t>& rows = varying.positions();
-  double odd = dynamic_bytes(pattern);
-  double all = odd;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto largest = static_cast<double>(pattern.positions[rows[row]].size);
-    all += largest;
-    if (!varying.form_of(row)) odd += largest;
+  double all = dynamic_bytes(pattern);
+  double idle = 0;
+  const auto add_idle = [&](const Position& position) {
+    idle += static_cast<double>(position.size - position.smallest);
+  };
+  for (const Position& position : pattern.positions) {
+    if (position.kind == PositionKind::kDynamic) add_idle(position);
   }
-  return all > 0 && odd <= kOdd * all;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const Position& position = pattern.positions[rows[row]];
+    all += static_cast<double>(position.size);
+    if (!varying.form_of(row)) add_idle(position);
+  }
+  return all > 0 && idle <= kIdle * all;
 }
 
 void fit_to_longest(Pattern& pattern, const Trace& trace,

@@ -24,8 +24,9 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
-/// Whether the sizes that vary follow that quantity, but for a 300th of their bytes. False where
-/// none vary, and where fewer than three steps were seen: that tells too little.
+/// Whether the sizes that vary follow that quantity: of those that do not, what the largest has over the
+/// smallest comes to a 600th of all their bytes at most. False where none vary, and where fewer than three
+/// steps were seen: that tells too little.
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
 
 /// For sizes that follow one length: tells with which power of it each position grows, and lets each be as

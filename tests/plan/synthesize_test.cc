@@ -26,7 +26,7 @@ std::size_t planned_slots(const Plan& plan) {
 
 StepShape shape_of(const std::string& job) {
   if (job == "hf_trainer_varlen") return StepShape::kVarying;
-  // A hundredth of what varies in llama7b_varlen follows no length.
+  // Of what varies in llama7b_varlen, too much follows no length.
   return job.starts_with("moe") || job == "llama7b_varlen" ? StepShape::kDynamic : StepShape::kFixed;
 }
 

@@ -117,13 +117,13 @@ bool follows_one_length(const Trace& trace) {
   return sizes_follow_one_length(profile_of(trace).pattern, trace);
 }
 
-/// The same with one request more in each step, whose size is a multiple of `unit` and follows nothing.
-Trace job_with_odd(const std::vector<Bytes>& lengths, Bytes unit) {
+/// The same with one request more in each step.
+Trace job_with_odd(const std::vector<Bytes>& lengths, const SizeOf& odd) {
   Job job;
   for (std::size_t step = 0; step < lengths.size(); ++step) {
     job.mark(text("step ", step));
     for (int i = 0; i < 120; ++i) job.touch(8192 * lengths[step]);
-    job.touch(lengths[step] * 7919 % 97 * unit);
+    job.touch(odd(lengths[step]));
   }
   job.mark("end");
   return job.trace();
@@ -131,8 +131,11 @@ Trace job_with_odd(const std::vector<Bytes>& lengths, Bytes unit) {
 
 TEST(Scale, AllButATinyShareHasToFollowTheLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
-  EXPECT_TRUE(follows_one_length(job_with_odd(lengths, 5'000))) << "470 KB of 393 MB follow nothing";
-  EXPECT_FALSE(follows_one_length(job_with_odd(lengths, 50'000))) << "a hundredth";
+  const auto odd = [](Bytes unit) { return [unit](Bytes length) { return length * 7919 % 97 * unit; }; };
+  EXPECT_TRUE(follows_one_length(job_with_odd(lengths, odd(5'000)))) << "400 KB of 393 MB follow nothing";
+  EXPECT_FALSE(follows_one_length(job_with_odd(lengths, odd(50'000)))) << "a hundredth";
+  const SizeOf workspace = [](Bytes length) { return length == 200 ? 13'000'000 : 13'500'000; };
+  EXPECT_TRUE(follows_one_length(job_with_odd(lengths, workspace))) << "hardly anything of it lies idle";
 }
 
 TEST(Scale, KnowsWhetherSizesFollowOneLength) {
