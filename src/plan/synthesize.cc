@@ -247,28 +247,7 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   return instance;
 }
 
-/// How many of the aligned steps have each position.
-std::vector<std::size_t> steps_with_each(const Pattern& pattern) {
-  std::vector<std::size_t> steps(pattern.positions.size(), 0);
-  for (const AlignedStep& step : pattern.steps) {
-    for (const std::uint32_t p : step.position_of) ++steps[p];
-  }
-  return steps;
-}
-
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
-  const std::vector<std::size_t> steps = steps_with_each(pattern);
-  // Odd positions that hold next to nothing are no reason to do without a plan. Nor are lifespans that
-  // differ, as those of blocks do that other streams still use: the plan keeps a place for the longest.
-  Bytes all = 0;
-  Bytes odd = 0;
-  for (std::size_t p = 0; p < steps.size(); ++p) {
-    const Position& position = pattern.positions[p];
-    all += position.size;
-    const bool sizes_differ = position.size != position.smallest || position.kind == PositionKind::kDynamic;
-    if (sizes_differ || steps[p] < pattern.steps.size()) odd += position.size;
-  }
-  if (pattern.steps.size() > 1 && odd <= all / 16) return StepShape::kFixed;
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
   return sizes_follow_one_length(pattern, trace) ? StepShape::kVarying : StepShape::kDynamic;
 }

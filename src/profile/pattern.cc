@@ -19,8 +19,10 @@ using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 constexpr std::size_t kMostDifferences = 2000;
 /// Of a step's requests, so many must be found in the pattern.
 constexpr double kAlike = 0.5;
-/// Steps differ when more than this share of the positions do.
-constexpr double kDiffer = 0.01;
+/// Where a single step was aligned: of its sizes, so many may be new.
+constexpr double kNew = 0.01;
+/// In a step that repeats, what differs holds no more than this share of its bytes.
+constexpr Bytes kOddShare = 600;
 
 /// The requests of one step.
 struct Span {
@@ -317,6 +319,18 @@ void find_dynamic(const Trace& trace, Pattern& pattern) {
   find_dynamic_by_chance(pattern);
 }
 
+/// Whether what was allocated before a single step does not foretell its sizes.
+bool differs_from_prologue(const Trace& trace, const Pattern& pattern) {
+  std::unordered_set<Bytes> known;
+  for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
+  std::size_t differ = 0;
+  for (const Position& position : pattern.positions) {
+    if (position.kind != PositionKind::kStatic) ++differ;
+    if (!known.contains(position.size)) ++differ;
+  }
+  return differ > 1 && static_cast<double>(differ) > kNew * static_cast<double>(pattern.positions.size());
+}
+
 }  // namespace
 
 Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<LifeClass>& classes) {
@@ -348,15 +362,26 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   return pattern;
 }
 
-bool steps_differ(const Trace& trace, const Pattern& pattern) {
-  std::size_t differ = 0;
-  for (const Position& position : pattern.positions) differ += position.kind != PositionKind::kStatic ? 1 : 0;
-  if (pattern.steps.size() == 1) {
-    std::unordered_set<Bytes> known;
-    for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
-    for (const Position& position : pattern.positions) differ += known.contains(position.size) ? 0 : 1;
+std::vector<std::size_t> steps_with_each(const Pattern& pattern) {
+  std::vector<std::size_t> steps(pattern.positions.size(), 0);
+  for (const AlignedStep& step : pattern.steps) {
+    for (const std::uint32_t position : step.position_of) ++steps[position];
   }
-  return differ > 1 && static_cast<double>(differ) > kDiffer * static_cast<double>(pattern.positions.size());
+  return steps;
+}
+
+bool steps_differ(const Trace& trace, const Pattern& pattern) {
+  if (pattern.steps.size() == 1) return differs_from_prologue(trace, pattern);
+  const std::vector<std::size_t> steps = steps_with_each(pattern);
+  Bytes all = 0;
+  Bytes odd = 0;
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    const Position& position = pattern.positions[p];
+    all += position.size;
+    const bool sizes_differ = position.size != position.smallest || position.kind == PositionKind::kDynamic;
+    if (sizes_differ || steps[p] < pattern.steps.size()) odd += position.size;
+  }
+  return odd > all / kOddShare;
 }
 
 bool last_step_is_new(const Pattern& pattern) {

@@ -20,10 +20,7 @@ void PlanFollower::raise(std::uint32_t slot, Bytes size) {
   if (share <= share_) return;
   share_ = std::ceil(share * grid) / grid;
   next_.emplace(plan(), share_);
-  if (slot < plan().prologue) return;
-  Layout now(plan(), share_, placed_, slot);
-  // Where what lives is in the way and would push the rest of the step up, that waits for the next step.
-  if (now.arena() - next_->arena() <= next_->arena() / policy_->misfit_share) raised_ = std::move(now);
+  if (slot >= plan().prologue) raised_.emplace(plan(), share_, placed_, slot);
 }
 
 /// How long a slot's request lives, in requests; 0 where there is no step.

@@ -295,6 +295,20 @@ TEST(StepsDiffer, WhereSizesDo) {
   EXPECT_TRUE(differ_with({3, 5, 2, 7, 4}));
 }
 
+TEST(StepsDiffer, WhereWhatDiffersIsMoreThanNextToNothing) {
+  const auto differ_with_odd = [](Bytes odd) {
+    const Pattern pattern = pattern_of(6, [odd](Job& job, int step) {
+      for (int i = 0; i < 30; ++i) job.touch(10'000 + i);
+      if (odd > 0) job.touch(step % 2 == 0 ? odd : odd / 2);
+      for (int i = 0; i < 30; ++i) job.touch(20'000 + i);
+    });
+    return steps_differ(Trace(), pattern);
+  };
+  EXPECT_FALSE(differ_with_odd(0));
+  EXPECT_FALSE(differ_with_odd(1000)) << "one of 901";
+  EXPECT_TRUE(differ_with_odd(4000));
+}
+
 TEST(StepsDiffer, WhereTheOnlyStepThatWasAlignedHasSizesThatNothingBeforeHad) {
   EXPECT_FALSE(differ_with({3, 3}));
   EXPECT_TRUE(differ_with({3, 5}));

@@ -289,7 +289,7 @@ TEST_F(PlanFollowerTest, RaisesNoSlotsWhereStepsAreAlikeOrTheSizeTellsTooLittle)
   EXPECT_EQ(small.range().length(), 256 * kKiB);
 }
 
-TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
+TEST_F(PlanFollowerTest, PutsTheRestOfALongerStepAboveWhatLivesAndTheNextOneBelow) {
   // The others lie below what slot 0 still holds, and fit exactly.
   Plan plan;
   plan.shape = StepShape::kVarying;
@@ -301,8 +301,8 @@ TEST_F(PlanFollowerTest, WaitsForTheNextStepWhereWhatLivesIsInTheWay) {
   follower.prove(true);
   follower.begin_step();
   follower.advise(params(8 * kMiB));
-  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
-  EXPECT_EQ(follower.range().length(), 40 * kMiB);
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase, kBase + 20 * kMiB}));
+  EXPECT_EQ(follower.range().length(), 60 * kMiB);
   follower.begin_step();
   EXPECT_EQ(follower.range().length(), 48 * kMiB);
   follower.advise(params(8 * kMiB));
