@@ -58,9 +58,10 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
 /// How many of the aligned steps have each position.
 std::vector<std::size_t> steps_with_each(const Pattern& pattern);
 
-/// Whether steps differ: positions whose sizes do, or that some steps lack, hold more than a 600th of a step's
-/// bytes. Lifespans that differ, as those of blocks do that other streams still use, do not count. Where only
-/// one step was aligned: a hundredth of its requests, and more than one, have sizes that nothing before had.
+/// Whether steps differ: positions whose sizes do, or that some steps lack, hold more than a 600th of a
+/// step's bytes. Lifespans that differ, as those of blocks do that other streams still use, do not count.
+/// Where only one step was aligned: a hundredth of its requests, and more than one, have sizes that nothing
+/// before had.
 bool steps_differ(const Trace& trace, const Pattern& pattern);
 
 /// Whether the last aligned step has positions that none before had: then the next may have others yet.
