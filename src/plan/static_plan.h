@@ -16,7 +16,7 @@ inline constexpr Bytes kUnplanned = -1;
 /// How alike the steps are that a plan was made from. The run time follows no plan where they are kDynamic.
 enum class StepShape : std::uint8_t {
   kFixed,    ///< steps are alike but for a sixteenth of the bytes, or a hundredth of the positions
-  kVarying,  ///< sizes follow one length: sizes_follow_one_length() of profile/scale.h
+  kVarying,  ///< sizes follow one length, which foretells them: profile/scale.h
   kDynamic,  ///< they differ otherwise (experts)
 };
 

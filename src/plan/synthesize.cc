@@ -249,7 +249,8 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
 
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  return sizes_follow_one_length(pattern, trace) ? StepShape::kVarying : StepShape::kDynamic;
+  const bool has_length = sizes_follow_one_length(pattern, trace) && length_foretells_sizes(pattern);
+  return has_length ? StepShape::kVarying : StepShape::kDynamic;
 }
 
 /// Turns the arena, as if it were a circle, so that what lives for ever lies at its beginning and not at its

@@ -229,6 +229,26 @@ double dynamic_bytes(const Pattern& pattern) {
   return bytes;
 }
 
+/// What may lie idle of sizes that follow nothing, beside all bytes that vary.
+struct Leftover {
+  double all = 0;
+  double idle = 0;
+
+  void add(const Position& position, bool follows) {
+    all += static_cast<double>(position.size);
+    if (!follows) idle += static_cast<double>(position.size - position.smallest);
+  }
+  [[nodiscard]] bool is_small() const { return all > 0 && idle <= kIdle * all; }
+};
+
+Leftover dynamic_leftover(const Pattern& pattern) {
+  Leftover leftover;
+  for (const Position& position : pattern.positions) {
+    if (position.kind == PositionKind::kDynamic) leftover.add(position, false);
+  }
+  return leftover;
+}
+
 }  // namespace
 
 bool are_about_equal(double expected, double size) {
@@ -269,20 +289,19 @@ bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
   if (pattern.steps.size() < kFewestSteps) return false;
   const VaryingSizes varying(pattern, trace);
   const std::vector<std::uint32_t>& rows = varying.positions();
-  double all = dynamic_bytes(pattern);
-  double idle = 0;
-  const auto add_idle = [&](const Position& position) {
-    idle += static_cast<double>(position.size - position.smallest);
-  };
+  Leftover leftover = dynamic_leftover(pattern);
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    leftover.add(pattern.positions[rows[row]], varying.form_of(row).has_value());
+  return leftover.is_small();
+}
+
+bool length_foretells_sizes(const Pattern& pattern) {
+  Leftover leftover = dynamic_leftover(pattern);
   for (const Position& position : pattern.positions) {
-    if (position.kind == PositionKind::kDynamic) add_idle(position);
+    const bool varies = position.kind == PositionKind::kVarying && position.size != position.smallest;
+    if (varies) leftover.add(position, position.power > 0);
   }
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const Position& position = pattern.positions[rows[row]];
-    all += static_cast<double>(position.size);
-    if (!varying.form_of(row)) add_idle(position);
-  }
-  return all > 0 && idle <= kIdle * all;
+  return leftover.is_small();
 }
 
 void fit_to_longest(Pattern& pattern, const Trace& trace,

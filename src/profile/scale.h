@@ -29,6 +29,10 @@ bool are_about_equal(double expected, double size);
 /// steps were seen: that tells too little.
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
 
+/// Whether it also tells what they become in longer batches than were seen: the same for sizes that
+/// fit_to_longest() found to grow with no power of it.
+bool length_foretells_sizes(const Pattern& pattern);
+
 /// For sizes that follow one length: tells with which power of it each position grows, and lets each be as
 /// large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
 /// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its length.
