@@ -50,8 +50,7 @@ struct Policy {
 
   // Whether a plan fits (plan_fit.h).
   /// A step misfits when requests for more than this share of the plan's range are unplanned, and, where
-  /// steps have lengths, the recorded step when the plan does not know this share of what it asks for. No
-  /// further does a longer step push the rest of the plan up before the next step begins.
+  /// steps have lengths, the recorded step when the plan does not know this share of what it asks for.
   Bytes misfit_share = 64;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
