@@ -15,7 +15,7 @@ inline constexpr Bytes kUnplanned = -1;
 
 /// How alike the steps are that a plan was made from. The run time follows no plan where they are kDynamic.
 enum class StepShape : std::uint8_t {
-  kFixed,    ///< steps are alike but for a sixteenth of the bytes, or a hundredth of the positions
+  kFixed,    ///< steps do not differ: steps_differ() of profile/pattern.h
   kVarying,  ///< sizes follow one length, which foretells them: profile/scale.h
   kDynamic,  ///< they differ otherwise (experts)
 };

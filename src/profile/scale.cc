@@ -220,15 +220,6 @@ class VaryingSizes {
   std::vector<Sizes> sizes_;  ///< by row, by step
 };
 
-/// What moves on its own (experts) follows nothing.
-double dynamic_bytes(const Pattern& pattern) {
-  double bytes = 0;
-  for (const Position& position : pattern.positions) {
-    if (position.kind == PositionKind::kDynamic) bytes += static_cast<double>(position.size);
-  }
-  return bytes;
-}
-
 /// What may lie idle of sizes that follow nothing, beside all bytes that vary.
 struct Leftover {
   double all = 0;
@@ -241,6 +232,7 @@ struct Leftover {
   [[nodiscard]] bool is_small() const { return all > 0 && idle <= kIdle * all; }
 };
 
+/// What moves on its own (experts) follows nothing.
 Leftover dynamic_leftover(const Pattern& pattern) {
   Leftover leftover;
   for (const Position& position : pattern.positions) {
@@ -260,11 +252,11 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
     fail("batches ", scale, " times the largest seen: give 1 to ", kMostScale);
   const VaryingSizes varying(pattern, trace);
   const std::vector<std::uint32_t>& rows = varying.positions();
-  if (rows.empty() && dynamic_bytes(pattern) == 0)
+  double unexplained = dynamic_leftover(pattern).all;
+  if (rows.empty() && unexplained == 0)
     fail(
         "no two recorded steps differ in size, so what a larger batch needs cannot be told: record more "
         "steps");
-  double unexplained = dynamic_bytes(pattern);
   double all = unexplained;
   std::vector<Bytes> extended;
   for (std::size_t row = 0; row < rows.size(); ++row) {

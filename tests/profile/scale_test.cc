@@ -138,6 +138,27 @@ TEST(Scale, AllButATinyShareHasToFollowTheLength) {
   EXPECT_TRUE(follows_one_length(job_with_odd(lengths, workspace))) << "hardly anything of it lies idle";
 }
 
+TEST(Scale, LongerStepsCannotBeForetoldWherePartOfABatchHasALengthOfItsOwn) {
+  const auto is_foretold = [](const std::vector<Bytes>& lengths, const std::vector<Bytes>& last_layers) {
+    Job job;
+    for (std::size_t step = 0; step < lengths.size(); ++step) {
+      job.mark(text("step ", step));
+      std::vector<RequestId> kept;
+      for (int i = 0; i < 120; ++i) kept.push_back(job.allocate(8192 * lengths[step]));
+      for (int i = 0; i < 60; ++i) kept.push_back(job.allocate(8192 * last_layers[step]));
+      job.free_all(kept);
+    }
+    job.mark("end");
+    const Trace trace = job.trace();
+    const Pattern pattern = profile_of(trace).pattern;
+    EXPECT_TRUE(sizes_follow_one_length(pattern, trace)) << "as their neighbours do";
+    return length_foretells_sizes(pattern);
+  };
+  const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
+  EXPECT_TRUE(is_foretold(lengths, lengths));
+  EXPECT_FALSE(is_foretold(lengths, {300, 330, 200, 290, 400, 210}));
+}
+
 TEST(Scale, KnowsWhetherSizesFollowOneLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const SizeOf same = [](Bytes) { return Bytes{12'345}; };
