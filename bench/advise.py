@@ -4,6 +4,8 @@ python3 bench/advise.py time FOLDER, which holds tables of measured steps: vtrai
 vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on one part of each after another, named
 below, and judged on the rest. Then what no model could do better.
 
+python3 bench/advise.py sets FOLDER fits the built-in constants, src/advise/sets, on all rows of these tables.
+
 python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv,
 FOLDER/torchtitan.csv and FOLDER/memory_tables.csv, and those of the jobs in TRACES/manifest.json. Nothing of
 the memory model is fitted.
@@ -20,7 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-COMMAND = Path(__file__).resolve().parents[1] / "build/release/stweaver"
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = ROOT / "build/release/stweaver"
+FOLDER_OF_SETS = ROOT / "src/advise/sets"
 Row = dict[str, str]
 Prediction = dict[str, Any]
 Part = Callable[[int, Row], bool]
@@ -51,8 +55,7 @@ def every(step: int, *rests: int) -> Part:
     return lambda number, _: number % step in rests
 
 
-# What constants are fitted on; the rest is what they are judged on. The built-in sets are those of the first
-# parts.
+# What constants are fitted on; the rest is what they are judged on.
 PARTS: dict[str, list[Part]] = {
     "vtrain_single": [layers("12", "20"), layers("16", "24")],
     "vtrain_multi": [every(5, rest) for rest in range(5)],
@@ -113,7 +116,6 @@ START: dict[str, dict[str, float]] = {
         "unfused_softmax": 0.3,
         "head": 0.002,
         "unaligned": 0.35,
-        "several_nodes": 1,
         "step": 0.01,
     },
     "bridge": {
@@ -161,24 +163,33 @@ def start_of(table: str, folder: Path) -> Path:
     if table == "vtrain_multi":
         return folder / "vtrain_single.json"
     path = folder / f"{table}_start.json"
-    path.write_text(json.dumps(START[table]))
+    path.write_text(json.dumps(START[table] | {"layers": []}))
     return path
 
 
-def fitted_on(fit: Path, table: str, folder: Path, number: int = 0) -> tuple[Path, Prediction]:
-    """Fit constants on rows; those of a table's first part stay in FOLDER."""
-    constants = folder / f"{table}{number or ''}.json"
-    only = ["--only", "several_nodes"] if table == "vtrain_multi" else []
-    fitted = advise("--fit", fit, "-o", constants, "--constants", start_of(table, folder), *only)
-    return constants, fitted
+def only(table: str, *, plain: bool = False) -> list[str]:
+    """Name what a table may change: between nodes, what the single node has not said."""
+    if table == "vtrain_multi":
+        return ["--only", "several_nodes"]
+    return ["--only", ",".join(START[table])] if plain else []
 
 
-def judge_parts(table: Path, folder: Path) -> list[Prediction]:
-    """Fit on each part and judge on its rest."""
+def fitted_on(fit: Path, table: str, constants: Path, *, plain: bool) -> Prediction:
+    """Fit constants on rows."""
+    start = start_of(table, constants.parent)
+    fitted: Prediction = advise(
+        "--fit", fit, "-o", constants, "--constants", start, *only(table, plain=plain)
+    )
+    return fitted
+
+
+def judge_parts(table: Path, folder: Path, *, plain: bool) -> list[Prediction]:
+    """Fit on each part and judge on its rest; the constants of the first stay in FOLDER."""
     answers = []
     for number, part in enumerate(PARTS[table.stem]):
         fit, rest = split(table, part, folder)
-        constants, fitted = fitted_on(fit, table.stem, folder, number)
+        constants = folder / f"{table.stem}{number or ''}.json"
+        fitted = fitted_on(fit, table.stem, constants, plain=plain)
         answers.append(advise("--predict", rest, "--constants", constants) | {"fitted": fitted["rows"]})
     return answers
 
@@ -200,13 +211,13 @@ def counts(key: str, answers: list[Prediction]) -> str:
     return values[0] if len(set(values)) == 1 else ", ".join(values)
 
 
-def judge_time(data: Path) -> None:
+def judge_time(data: Path, *, plain: bool) -> None:
     """Fit, judge, print a table, and what no model could do better."""
     heads = ["table", "fitted on", "judged on", *MEASURES, "models", "choices"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     with tempfile.TemporaryDirectory() as name:
         for table in PARTS:
-            answers = judge_parts(data / f"{table}.csv", Path(name))
+            answers = judge_parts(data / f"{table}.csv", Path(name), plain=plain)
             cells = [table, counts("fitted", answers), counts("rows", answers)]
             cells += [cell(measure, answers) for measure in MEASURES]
             cells += [counts("ranked_models", answers), counts("choices", answers)]
@@ -215,7 +226,6 @@ def judge_time(data: Path) -> None:
         print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
         for table in PARTS:
             print(f"| {table} | {floor(advise('--predict', data / f'{table}.csv')['predictions'])} |")
-        print(f"\n{kernels(data / 'vtrain_single.csv', Path(name))}")
 
 
 def floor(rows: list[Prediction]) -> str:
@@ -261,35 +271,25 @@ def repeated_ranks(alike: list[list[Prediction]]) -> str:
     return f"{sum(w * r for w, r in zip(weights, found, strict=True)) / sum(weights):.3f}"
 
 
-def layer_of(row: Prediction) -> tuple[int, int, str]:
-    """Tell what the kernels of one layer depend on: tensor parallelism, micro-batch, hidden size."""
-    how = row["configuration"]
-    return how["tp"], how["micro_batch"], row["model"].partition("x")[2]
+# The built-in sets, and the table that each is fitted on; the last adds what single nodes cannot tell.
+SETS = {
+    "vtrain_single": "megatron-deepspeed",
+    "bridge": "megatron",
+    "torchtitan": "torchtitan",
+    "vtrain_multi": "megatron-deepspeed",
+}
 
 
-def job_key(row: Prediction) -> tuple[str | int, ...]:
-    """Tell what choices are compared within."""
-    how = row["configuration"]
-    return row["model"], how["gpus"], how["global_batch"], how["sequence"]
-
-
-def kernels(table: Path, folder: Path) -> str:
-    """Say how good predictions are where each kind of layer has a factor that the fitted rows tell."""
-    fit, rest = split(table, PARTS[table.stem][0], folder)
-    constants, _ = fitted_on(fit, table.stem, folder)
-    factors: dict[tuple[int, int, str], list[float]] = {}
-    for row in advise("--predict", fit, "--constants", constants)["predictions"]:
-        factors.setdefault(layer_of(row), []).append(row["measured_seconds"] / row["predicted_seconds"])
-    jobs: dict[tuple[str | int, ...], list[tuple[float, float]]] = {}
-    for row in advise("--predict", rest, "--constants", constants)["predictions"]:
-        predicted = row["predicted_seconds"] * statistics.geometric_mean(factors[layer_of(row)])
-        jobs.setdefault(job_key(row), []).append((predicted, row["measured_seconds"]))
-    error = statistics.mean(abs(ours / theirs - 1) for job in jobs.values() for ours, theirs in job)
-    losses = [min(job)[1] / min(time for _, time in job) - 1 for job in jobs.values() if len(job) > 2]
-    return (
-        f"{table.stem} with a factor for each of {len(factors)} kinds of layers: "
-        f"mean error {error:.1%}, loss {statistics.mean(losses):.1%}"
-    )
+def write_sets(data: Path) -> None:
+    """Fit the built-in sets on all rows."""
+    for table, name in SETS.items():
+        path = FOLDER_OF_SETS / f"{name}.json"
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Path(folder) / f"{table}.csv"
+            write_table(rows, [dict(row) for row in rows_of(data / f"{table}.csv")])
+            start = path if table == "vtrain_multi" else start_of(table, Path(folder))
+            fitted = advise("--fit", rows, "-o", path, "--constants", start, *only(table))
+        print(f"{path}: {fitted['rows']} rows of {table}, {fitted['layers']} kinds of layers")
 
 
 # The models of the traces' jobs: bias or gate, then columns of a table of peaks.
@@ -474,12 +474,15 @@ def judge_memory(data: Path, traces: Path) -> None:
 def main() -> None:
     """Choose what to judge."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["time", "memory"])
+    parser.add_argument("what", choices=["time", "sets", "memory"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("traces", type=Path, nargs="?")
+    parser.add_argument("--plain", action="store_true", help="time: no kind of layer has a factor of its own")
     options = parser.parse_args()
     if options.what == "time":
-        judge_time(options.folder)
+        judge_time(options.folder, plain=options.plain)
+    elif options.what == "sets":
+        write_sets(options.folder)
     elif options.traces is None:
         parser.error("memory wants the folder of traces, too")
     else:

@@ -1,59 +1,55 @@
 #include "advise/constants.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <charconv>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "advise/constant_files.h"
 #include "base/base.h"
 
 namespace stweaver {
 namespace {
 
-/// What docs/advise.md says was fitted on which rows; the rest is as in Constants.
-std::map<std::string, Constants> make_sets() {
-  return {
-      {"megatron",
-       {.matrix_bf16 = 0.6767,
-        .matrix_fp8 = 0.5019,
-        .matrix_mxfp8 = 0.5732,
-        .matrix_fp4 = 0.401,
-        .experts = 0.3663,
-        .elementwise = 72.44,
-        .dispatch = 13.55,
-        .layer = 0.005031,
-        .moe_layer = 0.00328,
-        .moe_layer_node = 0.007649,
-        .fused_experts = 0.6211,
-        .tensor_exposed = 0.3899,
-        .expert_exposed = 0.3861,
-        .data_exposed = 0.4072,
-        .ultra = 1.2,
-        .step = 0.08788}},
-      {"torchtitan",
-       {.matrix_bf16 = 0.9852,
-        .matrix_fp8 = 0.7965,
-        .matrix_fp8_rowwise = 0.414,
-        .attention = 0.2141,
-        .elementwise = 144.6,
-        .eager = 1.438,
-        .tensor_exposed = 1.49,
-        .tensor_exposed_overlap = 0.8851,
-        .data_exposed = 0.2818}},
-      {"megatron-deepspeed",
-       {.matrix_bf16 = 1.02,
-        .elementwise = 80,
-        .unsplit = 0.3,
-        .scores = 8.76,
-        .layer = 0.002193,
-        .unfused_softmax = 0.5522,
-        .head = 0.004621,
-        .unaligned = 0.3945,
-        .data_exposed = 1,
-        .several_nodes = 1.267,
-        .step = 0.003367}},
-  };
+/// To six digits: no constant is known better.
+double rounded(double number) {
+  std::array<char, 32> digits{};
+  const auto written = std::to_chars(digits.begin(), digits.end(), number, std::chars_format::general, 6);
+  std::from_chars(digits.begin(), written.ptr, number);
+  return number;
+}
+
+nlohmann::ordered_json write_layer(const LayerKind& kind, double factor) {
+  nlohmann::ordered_json layer = {{"gpu", kind.gpu}, {"precision", name_of(kind.precision)}};
+  for (const LayerField& field : layer_fields()) layer[field.name] = kind.*field.member;
+  layer["factor"] = rounded(factor);
+  return layer;
+}
+
+std::pair<LayerKind, double> read_layer(const nlohmann::json& layer) {
+  LayerKind kind{.gpu = layer.at("gpu").get<std::string>(),
+                 .precision = precision_named(layer.at("precision").get<std::string>())};
+  for (const LayerField& field : layer_fields()) kind.*field.member = layer.at(field.name).get<int>();
+  const double factor = layer.at("factor").get<double>();
+  if (!(factor >= kLeastLayerFactor && factor <= kMostLayerFactor))
+    fail("a factor is ", factor, ", and lies between ", kLeastLayerFactor, " and ", kMostLayerFactor);
+  return {std::move(kind), factor};
+}
+
+MeasuredLayers read_layers(const nlohmann::json& list, const std::string& name) {
+  if (!list.is_array()) fail(name, ": layers is no list");
+  MeasuredLayers layers;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    try {
+      layers.insert(read_layer(list[i]));
+    } catch (const std::exception& error) {
+      fail(name, ": layers[", i, "]: ", error.what());
+    }
+  }
+  return layers;
 }
 
 }  // namespace
@@ -94,7 +90,12 @@ std::span<const ConstantInfo> constant_table() {
 }
 
 const Constants& known_constants(const std::string& name) {
-  static const std::map<std::string, Constants> sets = make_sets();
+  static const std::map<std::string, Constants> sets = [] {
+    std::map<std::string, Constants> read;
+    for (const ConstantFile& file : constant_files())
+      read[std::string(file.name)] = read_constants(std::string(file.json), std::string(file.name), {});
+    return read;
+  }();
   const auto found = sets.find(name);
   if (found != sets.end()) return found->second;
   std::string names;
@@ -104,8 +105,14 @@ const Constants& known_constants(const std::string& name) {
 
 std::string write_constants(const Constants& constants) {
   nlohmann::ordered_json document;
-  for (const ConstantInfo& info : constant_table()) document[info.name] = constants.*info.member;
-  return document.dump(2) + "\n";
+  for (const ConstantInfo& info : constant_table()) document[info.name] = rounded(constants.*info.member);
+  // A layer is a line.
+  std::string layers;
+  for (const auto& [kind, factor] : constants.layers)
+    layers += (layers.empty() ? "\n    " : ",\n    ") + write_layer(kind, factor).dump();
+  std::string text = document.dump(2);
+  text.erase(text.rfind('\n'));
+  return text + ",\n  \"layers\": [" + layers + (layers.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 Constants read_constants(const std::string& json, const std::string& name, const Constants& base) {
@@ -113,6 +120,10 @@ Constants read_constants(const std::string& json, const std::string& name, const
   if (!document.is_object()) fail(name, ": not a JSON object of constants; advise --fit writes one with -o");
   Constants constants = base;
   for (const auto& [key, value] : document.items()) {
+    if (key == "layers") {
+      constants.layers = read_layers(value, name);
+      continue;
+    }
     const auto table = constant_table();
     const auto info = std::find_if(table.begin(), table.end(),
                                    [&key = key](const ConstantInfo& i) { return i.name == key; });

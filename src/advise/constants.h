@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "advise/layer_kind.h"
+
 namespace stweaver {
 
 /// The constants of the time model (time.h), each with a physical meaning; a set belongs to a software stack.
@@ -38,6 +40,7 @@ struct Constants {
   double several_nodes = 1;             ///< how much longer kernels take in runs of several nodes
   double ultra = 1.3;                   ///< matrix rate of Blackwell Ultra's units against Blackwell's
   double step = 10e-3;                  ///< seconds of a step that belong to none of the above
+  MeasuredLayers layers = {};           ///< kinds of layers that were measured
 };
 
 /// A constant by its name, with the bounds of what it can mean.
@@ -49,13 +52,14 @@ struct ConstantInfo {
 };
 std::span<const ConstantInfo> constant_table();
 
-/// Fitted sets (docs/advise.md says on which rows): "megatron" for Megatron-LM of 2025 and 2026 with
-/// TransformerEngine, "torchtitan", "megatron-deepspeed" for Megatron-DeepSpeed of 2022 without flash
-/// attention. Error that lists the names when there is no such set.
+/// Fitted sets (src/advise/sets; docs/results/advise.md says on which rows): "megatron" for Megatron-LM of
+/// 2025 and 2026 with TransformerEngine, "torchtitan", "megatron-deepspeed" for Megatron-DeepSpeed of 2022
+/// without flash attention. Error that lists the names when there is no such set.
 const Constants& known_constants(const std::string& name);
 
-/// `{"matrix_bf16": 0.7, ...}` and back; what is not named keeps its value in `base`. Error, with `name` in
-/// front, for what is no such document, an unknown name or a number outside its bounds.
+/// `{"matrix_bf16": 0.7, ..., "layers": [{"gpu": "A100", "hidden": 2048, ..., "factor": 1.1}, ...]}` and
+/// back; what is not named keeps its value in `base`. Error, with `name` in front, for what is no such
+/// document, an unknown name, a layer that lacks a field, and a number outside its bounds.
 std::string write_constants(const Constants& constants);
 Constants read_constants(const std::string& json, const std::string& name, const Constants& base);
 

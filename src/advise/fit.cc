@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "advise/measured_layers.h"
 #include "advise/time.h"
 #include "base/base.h"
 
@@ -240,23 +241,8 @@ void judge_choices(const std::vector<Judged>& configurations, Accuracy& accuracy
   accuracy.choices = choices.size();
 }
 
-}  // namespace
-
-std::vector<std::string> constants_to_fit(const std::string& kind) {
-  if (kind == "vtrain")
-    return {"matrix_bf16", "scores", "layer", "unfused_softmax", "head", "unaligned", "step"};
-  if (kind == "bridge")
-    return {"matrix_bf16",    "matrix_fp8",     "matrix_mxfp8",  "matrix_fp4",
-            "experts",        "elementwise",    "dispatch",      "layer",
-            "moe_layer",      "moe_layer_node", "fused_experts", "tensor_exposed",
-            "expert_exposed", "data_exposed",   "ultra",         "step"};
-  return {"matrix_bf16", "matrix_fp8",     "matrix_fp8_rowwise",     "attention",   "elementwise",
-          "eager",       "tensor_exposed", "tensor_exposed_overlap", "data_exposed"};
-}
-
-Constants fit_constants(std::span<const Measurement> rows, const std::vector<std::string>& names,
-                        const Constants& start) {
-  if (rows.empty()) fail("no rows to fit constants on");
+Constants fit_numbers(std::span<const Measurement> rows, const std::vector<std::string>& names,
+                      const Constants& start) {
   const Problem problem(rows, names, start);
   std::vector<double> point = problem.origin();
   double cost = soft_cost(problem.residuals(point));
@@ -278,6 +264,34 @@ Constants fit_constants(std::span<const Measurement> rows, const std::vector<std
     if (done) break;
   }
   return problem.at(point);
+}
+
+}  // namespace
+
+std::vector<std::string> constants_to_fit(const std::string& kind) {
+  if (kind == "vtrain")
+    return {"matrix_bf16", "scores", "layer", "unfused_softmax", "head", "unaligned", "step", kLayers};
+  if (kind == "bridge")
+    return {"matrix_bf16",   "matrix_fp8",     "matrix_mxfp8",   "matrix_fp4",   "experts",
+            "elementwise",   "dispatch",       "layer",          "moe_layer",    "moe_layer_node",
+            "fused_experts", "tensor_exposed", "expert_exposed", "data_exposed", "ultra",
+            "step",          kLayers};
+  return {"matrix_bf16", "matrix_fp8",     "matrix_fp8_rowwise",     "attention",    "elementwise",
+          "eager",       "tensor_exposed", "tensor_exposed_overlap", "data_exposed", kLayers};
+}
+
+Constants fit_constants(std::span<const Measurement> rows, const std::vector<std::string>& names,
+                        const Constants& start) {
+  if (rows.empty()) fail("no rows to fit constants on");
+  std::vector<std::string> numbers = names;
+  if (std::erase(numbers, kLayers) == 0) return fit_numbers(rows, numbers, start);
+  Constants fitted = start;
+  if (!numbers.empty()) {
+    fitted.layers.clear();  // they say how far off other numbers were
+    fitted = fit_numbers(rows, numbers, fitted);
+  }
+  for (const auto& [kind, factor] : measure_layers(rows, fitted)) fitted.layers[kind] = factor;
+  return fitted;
 }
 
 Accuracy judge(std::span<const Measurement> rows, std::span<const double> predicted) {

@@ -13,10 +13,14 @@ namespace stweaver {
 /// The names of the constants that rows of a kind can tell (measurements.h).
 std::vector<std::string> constants_to_fit(const std::string& kind);
 
+/// Stands among the names for the factors of kinds of layers (measured_layers.h).
+inline constexpr const char* kLayers = "layers";
+
 /// Least squares of log(predicted / measured) over the logarithms of the named constants, from `start`, with
 /// weights that let outliers pull less (soft L1), and with a weak pull towards `start`, so that what the rows
 /// cannot tell stays. Rows that name the same configuration several times count as one.
-/// Levenberg-Marquardt with differences for derivatives.
+/// Levenberg-Marquardt with differences for derivatives. With `kLayers` among the names, what is then left in
+/// the errors of a kind of layer becomes its factor; factors in `start` stay only where no number is fitted.
 Constants fit_constants(std::span<const Measurement> rows, const std::vector<std::string>& names,
                         const Constants& start);
 

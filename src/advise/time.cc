@@ -320,6 +320,10 @@ StepTime step_time(const Job& job, const Constants& constants) {
   time.bubble = (how.pp - 1) * (even ? mean - tail / how.pp : mean) / how.virtual_stages +
                 view.batches * (slowest - mean) + stage_traffic(view) * (view.batches + how.pp - 2);
   time.work = view.batches * (all + head) / how.pp;
+  if (const auto measured = constants.layers.find(layer_kind(job)); measured != constants.layers.end()) {
+    time.work *= measured->second;
+    time.bubble *= measured->second;
+  }
   time.traffic = view.batches * traffic / how.pp;
   const double computing = time.work + time.bubble + time.traffic;
   const RankWeights weights = rank_weights(view);

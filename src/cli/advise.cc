@@ -334,7 +334,9 @@ void add_advise(CLI::App& app, int& status) {
       ->add_option("-o,--output", options->output,
                    "an HTML page of the front to write besides; with --fit, where the constants go")
       ->check(file_name());
-  command->add_option("--only", options->only, "the constants that --fit may change")->delimiter(',');
+  command
+      ->add_option("--only", options->only, "the constants that --fit may change; layers for kinds of layers")
+      ->delimiter(',');
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
   command->callback([options, &status] { status = advise(*options); });

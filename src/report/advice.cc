@@ -96,6 +96,15 @@ Json accuracy_json(const Measurements& measured, const Accuracy& accuracy) {
   return out;
 }
 
+/// How many kinds of layers have factors, and between what these lie.
+std::string layers_text(const MeasuredLayers& layers) {
+  if (layers.empty()) return "";
+  const auto [least, most] = std::minmax_element(
+      layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return fmt::format("{} kinds of layers take {:.2f} to {:.2f} times what that says\n", layers.size(),
+                     least->second, most->second);
+}
+
 }  // namespace
 
 std::string predict_text(const Measurements& measured, std::span<const StepTime> times) {
@@ -180,17 +189,17 @@ std::string fit_text(const Measurements& measured, std::span<const StepTime> tim
   for (const ConstantInfo& info : constant_table())
     if (std::find(names.begin(), names.end(), info.name) != names.end())
       table.add_row({info.name, fmt::format("{:.4g}", fitted.*info.member)});
-  return table.text() + "on the rows that they were fitted on:\n" +
+  return table.text() + layers_text(fitted.layers) + "on the rows that they were fitted on:\n" +
          accuracy_text(measured, judge(measured.rows, totals_of(times)));
 }
 
 Json fit_json(const Measurements& measured, std::span<const StepTime> times,
               const std::vector<std::string>& names, const Constants& fitted) {
-  Json constants;
+  Json constants = Json::object();
   for (const ConstantInfo& info : constant_table())
     if (std::find(names.begin(), names.end(), info.name) != names.end())
       constants[info.name] = fitted.*info.member;
-  Json out = {{"kind", measured.kind}, {"constants", constants}};
+  Json out = {{"kind", measured.kind}, {"constants", constants}, {"layers", fitted.layers.size()}};
   out.update(accuracy_json(measured, judge(measured.rows, totals_of(times))));
   return out;
 }

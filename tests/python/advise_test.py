@@ -47,6 +47,32 @@ def test_fit_changes_only_what_it_may(answer: Answer, table: Path, tmp_path: Pat
     assert json.loads(constants.read_text())["matrix_bf16"] > 0
 
 
+def test_fit_tells_kinds_of_layers_that_were_measured_twice(
+    stweaver: Run, answer: Answer, tmp_path: Path
+) -> None:
+    # Wide layers take half as long again as narrow ones beside what the constants say, at two depths.
+    table, constants = tmp_path / "measured.csv", tmp_path / "constants.json"
+    shapes = [(12, 2048), (24, 2048), (12, 3072), (24, 3072)]
+    rows = "".join(f"A100,8,{depth},{hidden},16,1024,2,1,2,64,700\n" for depth, hidden in shapes)
+    table.write_text(HEADER + rows)
+    predicted = [row["predicted_seconds"] for row in answer("advise", "--predict", table)["predictions"]]
+    times = [1000 * time * factor for time, factor in zip(predicted, [1, 1, 1.5, 1.5], strict=True)]
+    table.write_text(
+        HEADER
+        + "".join(
+            f"A100,8,{depth},{hidden},16,1024,2,1,2,64,{time}\n"
+            for (depth, hidden), time in zip(shapes, times, strict=True)
+        )
+    )
+    fitted = answer("advise", "--fit", table, "--only", "layers", "-o", constants)
+    assert fitted["constants"] == {}
+    assert fitted["layers"] >= 2
+    after = answer("advise", "--predict", table, "--constants", constants)
+    assert after["mean_absolute_error"] < 0.02
+    text = stweaver("advise", "--fit", table, "--only", "layers").stdout
+    assert "kinds of layers take" in text
+
+
 def test_choices_say_what_they_cost(answer: Answer) -> None:
     document = answer(
         "advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "3", "--fix", "tp=2"
@@ -329,7 +355,7 @@ def test_a_table_of_peaks_tells_models_by_name_and_their_precision(answer: Answe
 
 def test_constants_that_mean_nothing_are_refused(stweaver: Run, table: Path, tmp_path: Path) -> None:
     constants = tmp_path / "constants.json"
-    for content in ["[]", '{"speed": 1}', '{"layer": "x"}', '{"matrix_bf16": 7}']:
+    for content in ["[]", '{"speed": 1}', '{"layer": "x"}', '{"matrix_bf16": 7}', '{"layers": [{"gpu": 1}]}']:
         constants.write_text(content)
         result = stweaver("advise", "--predict", table, "--constants", constants)
         assert result.returncode == 2

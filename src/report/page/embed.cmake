@@ -7,17 +7,7 @@ set(report ${shared} map tables main)
 set(diff ${shared} diff)
 set(front ${shared} scales front)
 
-function(embed name content)
-  # A compiler need not take string literals longer than this.
-  set(longest 60000)
-  string(LENGTH "${content}" length)
-  set(literals "")
-  foreach(begin RANGE 0 ${length} ${longest})
-    string(SUBSTRING "${content}" ${begin} ${longest} part)
-    string(APPEND literals "\n    R\"~page~(${part})~page~\"")
-  endforeach()
-  file(APPEND ${OUTPUT} "const std::string_view ${name} =${literals};\n")
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/../../embed.cmake)
 
 file(WRITE ${OUTPUT} "#include \"report/page_files.h\"\n\nnamespace stweaver {\n\n")
 file(READ ${FOLDER}/page.html html)
