@@ -2,7 +2,7 @@
 # Runs the project's tests and checks, one after the other, and says for each how long it took:
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
-# In brackets, how long the processors were busy for it: a stage that leaves one idle may run beside another.
+# In brackets, how long the processors were busy for it. Stages of one process run beside those that follow.
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
@@ -10,8 +10,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(release asan tsan fuzzers format tidy python_lint shell_lint docs
-              release_tests asan_tests tsan_tests python_tests asan_command null_cuda null_tests wheel wheel_tests fuzz)
+readonly all=(release asan tsan fuzzers format shell_lint docs python_lint tidy
+              release_tests asan_tests tsan_tests asan_command python_tests null_cuda null_tests wheel wheel_tests fuzz)
+readonly beside_others=(python_lint asan_command wheel_tests)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
@@ -103,7 +104,7 @@ tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
     sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
       -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
-    xargs -0 -r -P "$jobs" -n 1 tools/tidy.sh
+    JOBS=$jobs python3 tools/tidy.py
 }
 shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
 # The site of the documents: no warning, every link and anchor leads somewhere.
@@ -154,35 +155,55 @@ attribute() {
   echo "$number"
 }
 
-# How long the processes that this one waited for have run so far.
-count_processor_seconds() {
-  times >"$results/times"  # in a subshell it would tell of that alone
-  processor_seconds=$(awk -F '[ms ]+' 'NR == 2 {print int(60 * ($1 + $3) + $2 + $4)}' "$results/times")
-}
-
 # The end of a log, and where the rest is.
 show_log() {
   tail -n 100 "$1" | sed 's/^/    /'
   echo "    (all of it: $1)"
 }
 
-passed=0 failed=0
+# Runs stage $1 and leaves how it ended: status, seconds, and seconds that processors were busy.
+run_stage() {
+  local stage=$1 begin=$SECONDS status
+  ("$stage"; status=$?; times >"$results/$stage.times"; exit "$status") >"build/log/$stage.log" 2>&1 </dev/null
+  status=$?
+  awk -F '[ms ]+' -v status="$status" -v seconds=$((SECONDS - begin)) \
+    'NR == 2 {print status, seconds, int(60 * ($1 + $3) + $2 + $4)}' "$results/$stage.times" >"$results/$stage.end"
+}
+
+report_stage() {
+  local stage=$1 status seconds busy verdict=passed
+  read -r status seconds busy <"$results/$stage.end"
+  count "$stage" "$status"
+  if [ "$status" != 0 ]; then verdict=FAILED; fi
+  printf '%-15s%s in %s s (%s)%s\n' "$stage" "$verdict" "$seconds" "$busy" "$detail"
+  if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
+}
+
+report_stages_beside() {
+  local stage left=()
+  for stage in ${beside[@]+"${beside[@]}"}; do
+    if [ -f "$results/$stage.end" ]; then report_stage "$stage"; else left+=("$stage"); fi
+  done
+  beside=(${left[@]+"${left[@]}"})
+}
+
+passed=0 failed=0 beside=()
 mkdir -p "$results" build/log
 for stage in "${@:-${all[@]}}"; do
   [ "$(type -t "$stage")" = function ] || { echo "no stage named $stage; there are: ${all[*]}" >&2; exit 2; }
-  rm -f "$results/$stage".*xml
-  begin=$SECONDS
-  printf '%-15s' "$stage"
-  count_processor_seconds
-  busy=$processor_seconds
-  ("$stage") >"build/log/$stage.log" 2>&1 </dev/null
-  status=$?
-  count_processor_seconds
-  busy=$((processor_seconds - busy))
-  count "$stage" "$status"
-  if [ "$status" = 0 ]; then verdict=passed; else verdict=FAILED; fi
-  echo "$verdict in $((SECONDS - begin)) s ($busy)$detail"
-  if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
 done
+for stage in "${@:-${all[@]}}"; do
+  rm -f "$results/$stage".*
+  if [[ " ${beside_others[*]} " == *" $stage "* ]]; then
+    run_stage "$stage" &
+    beside+=("$stage")
+  else
+    run_stage "$stage"
+    report_stage "$stage"
+  fi
+  report_stages_beside
+done
+wait
+report_stages_beside
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

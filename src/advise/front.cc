@@ -34,7 +34,7 @@ constexpr std::int64_t kEnumerated = 10;
 /// What jobs cost. Several threads use it at once.
 class Costs {
  public:
-  Costs(const Constants& constants, double limit) : constants_(constants), limit_(limit) {}
+  Costs(Constants constants, double limit) : constants_(std::move(constants)), limit_(limit) {}
 
   /// It has no time where its memory is over the limit.
   Choice of(const Job& job) {
