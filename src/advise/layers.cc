@@ -10,8 +10,7 @@ namespace {
 
 using Tensor = std::size_t;
 
-constexpr double kHalf = 2;   // bytes of bf16
-constexpr double kFloat = 4;  // and of fp32
+constexpr double kFloat = 4;  // bytes of fp32
 
 /// Whether TransformerEngine gives attention to the flash attention library: before Hopper, and where cuDNN
 /// is not deterministic, as on Blackwell (dot_product_attention/utils.py, get_attention_backend).

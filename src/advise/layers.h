@@ -8,6 +8,8 @@
 
 namespace stweaver {
 
+inline constexpr double kHalf = 2;  ///< bytes of bf16
+
 /// One layer, the mean over kinds of layers, of one micro-batch on one rank.
 Tape layer_tape(const Job& job);
 /// Last norm, output layer and loss.

@@ -15,8 +15,6 @@
 namespace stweaver {
 namespace {
 
-constexpr double kHalf = 2;  // bytes of bf16
-
 /// fp32 master weights and two moments.
 double optimizer_state_bytes(const Configuration& how) {
   return 4 + 2.0 * how.moment_bytes;
