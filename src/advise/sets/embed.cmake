@@ -9,8 +9,6 @@ foreach(path ${files})
   get_filename_component(name ${path} NAME_WE)
   string(MAKE_C_IDENTIFIER ${name} identifier)
   file(READ ${path} content)
-  # A semicolon or a bracket would be CMake's; there are none in numbers and names but those of lists, which a quoted
-  # argument keeps.
   embed(${identifier} "${content}")
   string(APPEND entries "\n    {\"${name}\", ${identifier}},")
 endforeach()
