@@ -440,10 +440,10 @@ Trace rank_trace(const Job& job, int stage) {
     StageRun(job, stage, ledger).run(batches);
     const auto [gradient_bytes, root_bytes] = optimizer_blocks(job, states);
     std::vector<std::size_t> made;
-    for (const double block : {gradient_bytes, root_bytes}) {
-      if (block > 0) made.push_back(ledger.allocate(block));
-    }
+    if (gradient_bytes > 0) made.push_back(ledger.allocate(gradient_bytes));
+    // torch/optim/adam.py makes its moments before it takes roots; what an allocator reserves depends on it.
     for (int i = 0; i < 2 && late && step == 0; ++i) ledger.allocate(states.optimizer / 3);
+    if (root_bytes > 0) made.push_back(ledger.allocate(root_bytes));
     for (const std::size_t block : made) ledger.free(block);
   }
   mark("end");

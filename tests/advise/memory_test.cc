@@ -1,6 +1,8 @@
 #include "advise/memory.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -372,6 +374,23 @@ TEST(RankMemory, AMaskOfAttentionIsWhereBatchesAre) {
   EXPECT_DOUBLE_EQ(asked(0), first + 4 * mask);  // of each micro-batch on its way
   EXPECT_DOUBLE_EQ(asked(1), middle);
   EXPECT_DOUBLE_EQ(asked(3), last + mask);
+}
+
+TEST(RankMemory, PyTorchsOptimizerMakesItsMomentsBeforeItTakesRoots) {
+  Job job = pipeline_job();
+  use_pytorch_modules(job);
+  const Trace trace = rank_trace(job, 0);
+  const Time first = trace.marks.at(0).time, second = trace.marks.at(1).time;
+  std::vector<Request> made;  // in the first step
+  for (const Request& request : trace.requests)
+    if (request.life.lower >= first && request.life.lower < second) made.push_back(request);
+  ASSERT_GE(made.size(), 4U);
+  const std::span<const Request> last = std::span(made).last(4);  // gradient, moments, roots
+  for (const Request& request : last) EXPECT_EQ(request.size, last[0].size);
+  EXPECT_LT(last[0].life.upper, second);
+  EXPECT_EQ(last[1].life.upper, kForever);
+  EXPECT_EQ(last[2].life.upper, kForever);
+  EXPECT_LT(last[3].life.upper, second);
 }
 
 TEST(RankMemory, APlanReservesHardlyMoreThanIsAskedForAndNoMoreThanPyTorch) {
