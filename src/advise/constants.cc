@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -32,7 +34,12 @@ nlohmann::ordered_json write_layer(const LayerKind& kind, double factor) {
 std::pair<LayerKind, double> read_layer(const nlohmann::json& layer) {
   LayerKind kind{.gpu = layer.at("gpu").get<std::string>(),
                  .precision = precision_named(layer.at("precision").get<std::string>())};
-  for (const LayerField& field : layer_fields()) kind.*field.member = layer.at(field.name).get<int>();
+  for (const LayerField& field : layer_fields()) {
+    const double number = layer.at(field.name).get<double>();
+    if (!(number >= 0 && number <= std::numeric_limits<int>::max()) || number != std::floor(number))
+      fail(field.name, " is ", number, ", and no count");
+    kind.*field.member = static_cast<int>(number);
+  }
   const double factor = layer.at("factor").get<double>();
   if (!(factor >= kLeastLayerFactor && factor <= kMostLayerFactor))
     fail("a factor is ", factor, ", and lies between ", kLeastLayerFactor, " and ", kMostLayerFactor);

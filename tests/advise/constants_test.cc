@@ -50,6 +50,9 @@ TEST(Constants, RefuseLayersThatAreNone) {
   EXPECT_THAT(read("[1]"), ThrowsMessage<Error>(HasSubstr("c.json: layers[0]")));
   EXPECT_THAT(read("[" + layer + ", " + with("hidden", "height") + "]"),
               ThrowsMessage<Error>(AllOf(HasSubstr("layers[1]"), HasSubstr("hidden"))));
+  for (const char* number : {"2.5", "-1", "1e12"})
+    EXPECT_THAT(read("[" + with(R"("hidden":)", text(R"("hidden":)", number, R"(,"was":)")) + "]"),
+                ThrowsMessage<Error>(HasSubstr("hidden is")));
   EXPECT_THAT(read("[" + with(R"("factor":)", R"("factor":1e9,"was":)") + "]"),
               ThrowsMessage<Error>(HasSubstr("lies between")));
 }
