@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMostGpus = 1 << 20;
 
-struct Options {
+struct AdviseCommandOptions {
   std::string model;
   std::string gpu;
   int gpus = 0;
@@ -54,7 +54,7 @@ struct Options {
   bool json = false;
 };
 
-Constants chosen_constants(const Options& options, const std::string& stack) {
+Constants chosen_constants(const AdviseCommandOptions& options, const std::string& stack) {
   const Constants& base = known_constants(stack);
   if (options.constants.empty()) return base;
   return read_constants(read_text(options.constants), options.constants, base);
@@ -67,13 +67,13 @@ std::vector<StepTime> times_of(const Measurements& measured, const Constants& co
   return times;
 }
 
-void predict(const Options& options) {
+void predict(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.predict), options.predict);
   const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
   print_answer(options.json, predict_text(measured, times), predict_json(measured, times));
 }
 
-void fit(const Options& options) {
+void fit(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
   if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
   if (measured.kind == "memory") fail(options.fit, ": a table of peaks has no times to fit constants on");
@@ -91,7 +91,7 @@ ModelShape model_named(const std::string& name) {
 }
 
 /// The GPU with what joins it to others, as far as that is said.
-Gpu gpu_of(const Options& options) {
+Gpu gpu_of(const AdviseCommandOptions& options) {
   Gpu gpu = known_gpu(options.gpu);
   gpu.link = link_named(options.link, gpu);
   if (options.network) gpu.network = *options.network * 1e9;
@@ -110,7 +110,7 @@ std::pair<std::string, std::string> setting_of(const std::string& option, const 
   return {given.substr(0, equals), given.substr(equals + 1)};
 }
 
-Space space_of(const Options& options) {
+Space space_of(const AdviseCommandOptions& options) {
   if ((options.gpus < 1 && options.nodes < 1) || options.gpu.empty())
     fail("advise ", options.model, " wants --gpus N and --gpu NAME; see stweaver advise --help");
   Space space;
@@ -131,7 +131,7 @@ Space space_of(const Options& options) {
   return space;
 }
 
-FrontOptions front_options(const Options& options, const Gpu& gpu) {
+FrontOptions front_options(const AdviseCommandOptions& options, const Gpu& gpu) {
   FrontOptions front;
   front.memory =
       options.max_memory ? *options.max_memory * static_cast<double>(kGiB) : static_cast<double>(gpu.memory);
@@ -163,7 +163,7 @@ RecordedRank recorded_rank_of(const std::string& given, const Space& space) {
   }
 }
 
-std::vector<RecordedRank> recorded_ranks(const Options& options, const Space& space) {
+std::vector<RecordedRank> recorded_ranks(const AdviseCommandOptions& options, const Space& space) {
   std::vector<RecordedRank> ranks;
   ranks.reserve(options.recorded.size());
   for (const std::string& given : options.recorded) ranks.push_back(recorded_rank_of(given, space));
@@ -171,7 +171,7 @@ std::vector<RecordedRank> recorded_ranks(const Options& options, const Space& sp
 }
 
 /// Those that are named; all where none is. A training loop of one's own has nobody's settings.
-std::vector<Framework> frameworks_of(const Options& options, const Space& space) {
+std::vector<Framework> frameworks_of(const AdviseCommandOptions& options, const Space& space) {
   if (options.software.empty() && space.modules == Modules::kPyTorch) return {};
   if (options.software.empty()) return {known_frameworks().begin(), known_frameworks().end()};
   std::vector<Framework> frameworks;
@@ -225,7 +225,7 @@ void add_fastest(Recommendation& advice, const Space& space, const Constants& co
     advice.choices.insert(advice.choices.begin(), *std::move(planned));
 }
 
-int recommend(const Options& options) {
+int recommend(const AdviseCommandOptions& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
   std::vector<Framework> frameworks = frameworks_of(options, space);
@@ -263,7 +263,7 @@ int recommend(const Options& options) {
   return advice.choices.empty() ? kAnswerIsNo : kDone;
 }
 
-int advise(const Options& options) {
+int advise(const AdviseCommandOptions& options) {
   const int asked = static_cast<int>(!options.predict.empty()) + static_cast<int>(!options.fit.empty()) +
                     static_cast<int>(!options.model.empty());
   if (asked != 1)
@@ -276,7 +276,7 @@ int advise(const Options& options) {
 }  // namespace
 
 void add_advise(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<AdviseCommandOptions>();
   CLI::App* command = app.add_subcommand(
       "advise",
       "Which configuration: the front over time, memory, GPUs and cost; predictions to test it by.");

@@ -15,13 +15,13 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct CheckCommandOptions {
   std::string plan;
   std::string trace;
   bool json = false;
 };
 
-std::vector<std::string> check_trace(const Options& options) {
+std::vector<std::string> check_trace(const CheckCommandOptions& options) {
   const Plan plan = read_plan(open_archive(options.plan), options.plan);
   for (const Trace& trace : read_traces(open_archive(options.trace), options.trace)) {
     if (fingerprint_of(trace) == plan.fingerprint) return check_plan(plan, trace);
@@ -29,7 +29,7 @@ std::vector<std::string> check_trace(const Options& options) {
   fail(options.plan, ": was made from another trace (", plan.source, "), not from ", options.trace);
 }
 
-std::vector<std::string> check_csv(const Options& options) {
+std::vector<std::string> check_csv(const CheckCommandOptions& options) {
   const std::vector<CsvRow> wanted = open_csv(options.trace);
   const std::vector<CsvRow> placed = open_csv(options.plan);
   std::vector<Lifespan> lives;
@@ -50,7 +50,7 @@ std::vector<std::string> check_csv(const Options& options) {
   return check_placement(lives, sizes, offsets);
 }
 
-int check(const Options& options) {
+int check(const CheckCommandOptions& options) {
   const Progress progress("checking " + options.plan);
   const std::vector<std::string> violations =
       is_csv(options.trace) ? check_csv(options) : check_trace(options);
@@ -61,7 +61,7 @@ int check(const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckCommandOptions>();
   CLI::App* command =
       app.add_subcommand("check", "Verifies a plan against its trace, with none of the planner's code.");
   command->add_option("PLAN", options->plan, "what `stweaver plan TRACE -o PLAN` wrote")

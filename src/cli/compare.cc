@@ -13,14 +13,14 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct CompareCommandOptions {
   std::vector<std::string> traces;
   SynthesizeOptions search;
   bool online = false;
   bool json = false;
 };
 
-void compare_all(const Options& options) {
+void compare_all(const CompareCommandOptions& options) {
   std::vector<Comparison> comparisons;
   for (const std::string& path : options.traces) {
     const Progress progress("comparing " + path);
@@ -32,7 +32,7 @@ void compare_all(const Options& options) {
 }  // namespace
 
 void add_compare(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareCommandOptions>();
   CLI::App* command =
       app.add_subcommand("compare", "What each job reserves under PyTorch's allocators and under a plan.");
   add_traces(*command, options->traces);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTop = 20;  // a screen of text
 
-struct Options {
+struct DiffCommandOptions {
   std::string a;
   std::string b;
   std::string output;
@@ -22,7 +22,7 @@ struct Options {
   bool json = false;
 };
 
-void diff(const Options& options) {
+void diff(const DiffCommandOptions& options) {
   const Progress progress("comparing " + options.a + " with " + options.b);
   const Trace a = open_trace(options.a);
   const Trace b = open_trace(options.b);
@@ -40,7 +40,7 @@ void diff(const Options& options) {
 }  // namespace
 
 void add_diff(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DiffCommandOptions>();
   CLI::App* command =
       app.add_subcommand("diff", "What grew, what is new and what is gone at the peak, between two runs.");
   command->add_option("A", options->a, "PyTorch memory snapshot or trace file: the run before")

@@ -13,13 +13,13 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct InspectCommandOptions {
   std::string trace;
   std::optional<int> device;
   bool json = false;
 };
 
-void inspect(const Options& options) {
+void inspect(const InspectCommandOptions& options) {
   const Progress progress("inspecting " + options.trace);
   const Trace trace = open_trace(options.trace, options.device);
   const Profile profile = profile_of(trace);
@@ -30,7 +30,7 @@ void inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectCommandOptions>();
   CLI::App* command =
       app.add_subcommand("inspect", "What a job asks for: steps, classes, sizes, streams, peak.");
   add_trace(*command, options->trace);

@@ -24,7 +24,7 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct PlanCommandOptions {
   std::string input;
   std::string output;
   std::optional<int> device;
@@ -44,7 +44,7 @@ void require_sound(const std::vector<std::string>& violations) {
 /// Who waits sees how far the search is, and may end it.
 class Watch {
  public:
-  explicit Watch(const Options& options) : progress_("planning " + options.input, options.json) {}
+  explicit Watch(const PlanCommandOptions& options) : progress_("planning " + options.input, options.json) {}
 
   /// To be called before the first search: until then, Ctrl-C ends the command.
   std::stop_token take_interrupts() { return interrupt_.emplace().token(); }
@@ -67,7 +67,7 @@ class Watch {
   std::optional<Interrupt> interrupt_;
 };
 
-PlanAnswer plan_trace(const Options& options, Watch& watch) {
+PlanAnswer plan_trace(const PlanCommandOptions& options, Watch& watch) {
   const Trace trace = open_trace(options.input, options.device);
   Profile profile = profile_of(trace);
   if (options.max_scale) extend_to_scale(profile.pattern, trace, *options.max_scale);
@@ -99,7 +99,7 @@ PlanAnswer plan_trace(const Options& options, Watch& watch) {
           .stopped = watch.was_stopped(plan.arena, plan.lower_bound)};
 }
 
-PlanAnswer plan_csv(const Options& options, Watch& watch) {
+PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
   std::vector<CsvRow> rows = open_csv(options.input);
   const Bytes alignment = options.align.value_or(1);  // instances count in units of their own
   Instance instance;
@@ -134,7 +134,7 @@ PlanAnswer plan_csv(const Options& options, Watch& watch) {
           .stopped = watch.was_stopped(result.peak, result.lower_bound)};
 }
 
-int plan(const Options& options) {
+int plan(const PlanCommandOptions& options) {
   Watch watch(options);
   const PlanAnswer answer = is_csv(options.input) ? plan_csv(options, watch) : plan_trace(options, watch);
   const bool fits = !options.capacity || answer.peak <= *options.capacity;
@@ -146,7 +146,7 @@ int plan(const Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* command = app.add_subcommand("plan", "Makes the plan: an offset for every request that repeats.");
   command
       ->add_option("TRACE", options->input,

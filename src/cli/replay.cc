@@ -23,7 +23,7 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct ReplayCommandOptions {
   std::string trace;
   std::string plan;
   std::string device = "host";
@@ -79,13 +79,13 @@ std::optional<int> ordinal_of(const std::string& device) {
   return ordinal;
 }
 
-Place open_place(const Options& options) {
+Place open_place(const ReplayCommandOptions& options) {
   const std::optional<int> ordinal = ordinal_of(options.device);
   return ordinal ? open_gpu(*ordinal) : open_host(options.capacity);
 }
 
 /// Whether something named `option` makes no sense together with the other options.
-void refuse_contradictions(const Options& options) {
+void refuse_contradictions(const ReplayCommandOptions& options) {
   const bool pytorch = allocator_kind(options.allocator) != AllocatorKind::kStweaver;
   if (pytorch && !options.plan.empty())
     fail("--plan: PyTorch's allocators follow no plan; use --allocator stweaver");
@@ -103,12 +103,12 @@ Plan open_plan(const std::string& path, const Trace& trace) {
   return plan;
 }
 
-Synthesis make_plan(const Options& options, const Trace& trace, const Profile& profile) {
+Synthesis make_plan(const ReplayCommandOptions& options, const Trace& trace, const Profile& profile) {
   if (!options.plan.empty()) return {.plan = open_plan(options.plan, trace)};
   return synthesize(trace, profile, options.search);
 }
 
-int replay_trace(const Options& options) {
+int replay_trace(const ReplayCommandOptions& options) {
   refuse_contradictions(options);
   const Progress progress("replaying " + options.trace);
   const Place place = open_place(options);
@@ -153,7 +153,7 @@ CLI::Validator device_name() {
 }  // namespace
 
 void add_replay(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReplayCommandOptions>();
   CLI::App* command = app.add_subcommand(
       "replay", "Serves a job through a real allocator on real memory and watches that no block shares any.");
   add_trace(*command, options->trace);

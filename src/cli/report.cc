@@ -20,7 +20,7 @@
 namespace stweaver {
 namespace {
 
-struct Options {
+struct ReportCommandOptions {
   std::vector<std::string> traces;
   std::string output = "report.html";
   std::string snapshots;
@@ -48,7 +48,7 @@ void write_snapshots(const JobReport& report, const std::filesystem::path& folde
   }
 }
 
-void report(const Options& options) {
+void report(const ReportCommandOptions& options) {
   if (!options.snapshots.empty()) {
     require_own_names(options.traces);
     make_folder(options.snapshots);
@@ -76,7 +76,7 @@ void report(const Options& options) {
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReportCommandOptions>();
   CLI::App* command = app.add_subcommand(
       "report", "A page to look at: memory over time, the address space, who is alive at the peak.");
   add_traces(*command, options->traces);
