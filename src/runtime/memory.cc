@@ -95,7 +95,9 @@ Memory::Ends Memory::ends_of(const Interval& place, std::size_t from) const {
   if (first == nullptr) ends.lacking += place.lower - pages.lower;
   if (last == nullptr) ends.lacking += pages.upper - place.upper;
   const auto strand = [&](const Extent& extent) {
-    if (is_idle(extent)) ends.stranded += extent.range.length() - shared(extent.range, place);
+    // What else is in the extent may be gone before the block is: then all of the rest is pinned.
+    const Bytes rest = extent.range.length() - shared(extent.range, place);
+    if (is_idle(extent) || rest > policy_->block) ends.stranded += rest;
   };
   if (first != nullptr) strand(*first);
   if (last != nullptr && last != first) strand(*last);
@@ -131,7 +133,6 @@ Interval Memory::with_blocks(const Interval& pages, const Interval& within, Byte
   return pages;
 }
 
-/// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
 bool Memory::make_room(const Interval& range) {
   const Interval pages = whole_pages(range);
   const Bytes lacking = missing(pages);

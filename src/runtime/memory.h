@@ -64,8 +64,8 @@ class Memory {
   /// that is idle.
   bool back(const Interval& range, const Interval& within, Bytes block);
 
-  /// Whether mapping so many bytes more would exceed the budget.
-  [[nodiscard]] bool exceeds_budget(Bytes more) const { return mapped_ + more > limit(in_use() + more); }
+  /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
+  bool make_room(const Interval& range);
 
   /// What may be mapped; more is only where too little was idle.
   [[nodiscard]] Bytes budget() const { return limit(0); }
@@ -115,7 +115,7 @@ class Memory {
   /// What a block would take beside its own bytes.
   struct Ends {
     Bytes lacking = 0;     ///< bytes without memory of the pages that it begins and ends in
-    Bytes stranded = 0;    ///< what it would leave idle but pinned of extents that are wholly idle now
+    Bytes stranded = 0;    ///< what else it would pin of idle extents, and of shared ones larger than a block
     std::size_t from = 0;  ///< for places that begin no lower
   };
   /// `from`: of a place that begins no higher; who asks for places in order finds them faster.
@@ -164,7 +164,6 @@ class Memory {
   bool take_addresses();
   [[nodiscard]] std::size_t first_above(Bytes offset, std::size_t from = 0) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
-  bool make_room(const Interval& range);
   void note_use(const Interval& range) {
     most_in_use_ = std::max(most_in_use_, in_use());
     if (overlaps(range, large_)) note_begin_of_use(range);

@@ -162,14 +162,10 @@ std::optional<Interval> Placer::find_window(Bytes size, StreamIndex stream) {
   return find_window_in(size, memory_->region(Region::kLarge), stream);
 }
 
-std::optional<Bytes> Placer::extend(Bytes size, StreamIndex stream) {
-  const std::optional<Interval> window = find_window(size, stream);
-  if (!window) return std::nullopt;
-  const Region own = region_of(size);
-  const bool is_in_own = overlaps(*window, memory_->region(own));
-  const Bytes block = own == Region::kLarge || !is_in_own ? memory_->page_size() : policy_->block;
-  if (!memory_->back(*window, memory_->region(own), block)) return std::nullopt;
-  return window->lower;
+bool Placer::extend(const Interval& window) {
+  const Interval region = memory_->region(region_of(window.length()));
+  const bool is_exact = overlaps(window, memory_->region(Region::kLarge));
+  return memory_->back(window, region, is_exact ? memory_->page_size() : policy_->block);
 }
 
 }  // namespace stweaver

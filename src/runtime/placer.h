@@ -25,11 +25,11 @@ class Placer {
   /// Where `size` idle bytes begin that `stream` may use as things are.
   std::optional<Bytes> find(Bytes size, StreamIndex stream);
 
-  /// The same after mapping what is missing: nothing when the device has no memory, or no addresses are left.
-  std::optional<Bytes> extend(Bytes size, StreamIndex stream);
-
   /// Where `size` bytes would lack the least memory; nothing when no addresses are left.
   std::optional<Interval> find_window(Bytes size, StreamIndex stream);
+
+  /// Maps what a window lacks. False when the device has no memory.
+  bool extend(const Interval& window);
 
  private:
   [[nodiscard]] Region region_of(Bytes size) const;

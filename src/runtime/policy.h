@@ -29,7 +29,7 @@ struct Policy {
   Bytes block = 8 * kMiB;
   /// Later, where steps have lengths, in blocks of this share of the plan's range: the device is slower in
   /// small extents (docs/results/driver.md).
-  Bytes block_share = 512;
+  Bytes block_share = 1024;
 
   // Where unplanned requests go (placer.h).
   /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).

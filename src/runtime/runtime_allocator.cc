@@ -140,10 +140,7 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
   });
   if (idle + missing != place.length()) return false;
   const bool has_memory = memory_.back(place, plan_range(), planned_block());
-  if (!has_memory) {
-    refused_until_ = now_ + policy_.refused_calls;
-    accounts_.note_refusal();
-  }
+  if (!has_memory) note_refusal();
   note_arena();
   return has_memory;
 }
@@ -157,8 +154,8 @@ Bytes RuntimeAllocator::planned_block() const {
   return std::max(policy_.block, plan.arena / policy_.block_share);
 }
 
-/// A place that no plan has for the request: beside the plan's range, but in any gap of it before memory
-/// exceeds its budget.
+/// A place that no plan has for the request: beside the plan's range, where idle memory is moved to if need
+/// be, and in any gap of that range before memory exceeds its budget.
 std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_unplanned(const AllocParams& asked) {
   if (!places_unplanned_ || asked.pool != 0) return std::nullopt;
   std::optional<Bytes> found = placer_.find(asked.rounded, asked.stream);
@@ -168,19 +165,22 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_unplanned(const Al
   }
   if (found) return take(Source::kElsewhere, *found, asked);
   if (now_ < refused_until_) return std::nullopt;
-  if (follower_ && memory_.exceeds_budget(asked.rounded)) {
+  const std::optional<Interval> window = placer_.find_window(asked.rounded, asked.stream);
+  if (follower_ && !(window && memory_.make_room(*window))) {
     const StreamOrder::Usable usable = order_.usable_by(asked.stream);
     const std::optional<Bytes> gap = memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
     if (gap) return take(Source::kReused, *gap, asked);
   }
-  const std::optional<Bytes> made = placer_.extend(asked.rounded, asked.stream);
-  if (!made) {
-    refused_until_ = now_ + policy_.refused_calls;
-    accounts_.note_refusal();
-  }
+  const bool has_memory = window && placer_.extend(*window);
+  if (!has_memory) note_refusal();
   note_arena();
-  if (!made) return std::nullopt;
-  return take(Source::kElsewhere, *made, asked);
+  return has_memory ? std::optional(take(Source::kElsewhere, window->lower, asked)) : std::nullopt;
+}
+
+/// The device has no memory: it is not asked for a while.
+void RuntimeAllocator::note_refusal() {
+  refused_until_ = now_ + policy_.refused_calls;
+  accounts_.note_refusal();
 }
 
 RuntimeAllocator::Grant RuntimeAllocator::take(Source source, Bytes offset, const AllocParams& asked) {

@@ -143,6 +143,7 @@ class RuntimeAllocator {
 
   bool come_to_rest();
   bool reclaim();
+  void note_refusal();
   void note_out_of_memory(Bytes size);
   void free_in_arena(const LivingBlock& block);
   void release(const PendingFrees::Released& range);

@@ -219,8 +219,24 @@ TEST_F(MemoryTest, GrowsByTheSlackBeforeItReclaims) {
 TEST_F(MemoryTest, TheSlackIsAShareOfTheMostInUse) {
   policy.slack_share = 5;
   leave({pages(0, 10)});
-  EXPECT_FALSE(memory.exceeds_budget(2 * kPage));
-  EXPECT_TRUE(memory.exceeds_budget(2 * kPage + 1));
+  EXPECT_EQ(memory.budget(), 12 * kPage);
+}
+
+TEST_F(MemoryTest, MakesNoRoomThatTheBudgetHasAlready) {
+  policy.slack_share = 5;
+  leave({pages(0, 10)});
+  EXPECT_TRUE(memory.make_room(pages(20, 22)));
+  EXPECT_EQ(held(), 10 * kPage);
+}
+
+TEST_F(MemoryTest, HasNoRoomWhereTooLittleIsIdle) {
+  policy.least_slack = kPage;
+  leave({pages(0, 10)});
+  memory.take(0, 10 * kPage);
+  EXPECT_TRUE(memory.make_room(pages(20, 21))) << "more is in use then than ever before";
+  memory.give(0, 4 * kPage, {0, 1});
+  EXPECT_FALSE(memory.make_room(pages(20, 23))) << "four pages are idle, but pinned";
+  EXPECT_EQ(held(), 10 * kPage);
 }
 
 TEST_F(MemoryTest, MakesRoomInWholeExtents) {
@@ -503,7 +519,10 @@ TEST_F(MemoryTest, KnowsWhatABlockStrands) {
   EXPECT_EQ(memory.ends_of(pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
   EXPECT_EQ(memory.ends_of(pages(20, 21)).stranded, 0);
   memory.take(0, 512);
+  policy.block = 3 * kPage;
   EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 0) << "the extent is pinned already";
+  policy.block = 2 * kPage;
+  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 3 * kPage) << "the other block may be gone first";
 }
 
 TEST_F(MemoryTest, SaysWhatIsLackingOfThePagesAtTheEndsOfAPlace) {

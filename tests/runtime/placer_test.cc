@@ -18,10 +18,14 @@ constexpr Bytes kPage = 2 * kMiB;
 
 class PlacerTest : public testing::Test {
  protected:
+  std::optional<Bytes> extend(Bytes size, StreamIndex who) {
+    const std::optional<Interval> window = placer.find_window(size, who);
+    return window && placer.extend(*window) ? std::optional(window->lower) : std::nullopt;
+  }
   /// As an allocator uses it: idle memory first, then more.
   std::optional<Bytes> take(Bytes size, StreamIndex who) {
     std::optional<Bytes> place = placer.find(size, who);
-    if (!place) place = placer.extend(size, who);
+    if (!place) place = extend(size, who);
     if (place) memory.take(*place, size);
     return place;
   }
@@ -93,11 +97,19 @@ TEST_F(PlacerTest, LargeRequestsTakeTheEndOfAGapWhereThatStrandsLess) {
   EXPECT_EQ(take(40 * kMiB), first);
 }
 
-TEST_F(PlacerTest, LargeRequestsGoIntoWhatIsLeftOfPinnedExtents) {
+TEST_F(PlacerTest, LargeRequestsShareNoLargeExtent) {
   const Bytes block = take(100 * kMiB);
   give(block, 100 * kMiB);
   memory.take(block, 512);
-  EXPECT_EQ(placer.find(40 * kMiB, stream), block + 512) << "nothing more can be stranded there";
+  EXPECT_EQ(placer.find(40 * kMiB, stream), std::nullopt) << "it would pin the rest once the other is gone";
+}
+
+TEST_F(PlacerTest, LargeRequestsGoIntoWhatIsLeftOfPinnedExtents) {
+  policy.block = 60 * kMiB;
+  const Bytes block = take(100 * kMiB);
+  give(block, 100 * kMiB);
+  memory.take(block, 512);
+  EXPECT_EQ(placer.find(40 * kMiB, stream), block + 512) << "the rest is no more than a block may pin";
 }
 
 TEST_F(PlacerTest, LargeRequestsMapNoMoreThanTheyNeed) {
@@ -128,20 +140,19 @@ TEST_F(PlacerTest, TakesNothingThatNeedsAWaitForAnotherStream) {
 
 TEST_F(PlacerTest, FindsNothingWhereTheDeviceHasNoMemory) {
   device.fail_every(DeviceCall::kMap);
-  for (const Bytes size : {kMiB, 8 * kMiB, 64 * kMiB}) EXPECT_EQ(placer.extend(size, stream), std::nullopt);
+  for (const Bytes size : {kMiB, 8 * kMiB, 64 * kMiB}) EXPECT_EQ(extend(size, stream), std::nullopt);
   EXPECT_EQ(memory.mapped(), 0);
 }
 
 TEST_F(PlacerTest, FindsNothingWithoutAddresses) {
   device.fail_every(DeviceCall::kReserve);
   EXPECT_EQ(placer.find(512, stream), std::nullopt);
-  EXPECT_EQ(placer.extend(512, stream), std::nullopt);
+  EXPECT_EQ(extend(512, stream), std::nullopt);
   EXPECT_EQ(placer.find_window(64 * kMiB, stream), std::nullopt);
 }
 
 TEST_F(PlacerTest, FindsNoWindowForMoreThanARegionHas) {
   EXPECT_EQ(placer.find_window(25 * kGiB, stream), std::nullopt);
-  EXPECT_EQ(placer.extend(25 * kGiB, stream), std::nullopt);
   EXPECT_EQ(memory.mapped(), 0);
 }
 
@@ -241,8 +252,7 @@ TEST_F(WindowTest, GoesToTheLargeRegionWhenItsOwnIsFull) {
   const std::optional<Interval> elsewhere = placer.find_window(9 * kPage, stream);
   ASSERT_TRUE(elsewhere);
   EXPECT_EQ(elsewhere->lower, memory.region(Region::kLarge).lower);
-  const std::optional<Bytes> place = placer.extend(9 * kPage, stream);
-  ASSERT_EQ(place, elsewhere->lower);
+  ASSERT_TRUE(placer.extend(*elsewhere));
   EXPECT_EQ(memory.missing(*elsewhere), 0);
 }
 
@@ -251,7 +261,6 @@ TEST_F(WindowTest, IsNowhereWhereNoAddressesAreLeft) {
   const Bytes large = memory.region(Region::kLarge).lower - base;
   for (Bytes page = 8; page < 48; page += 8) map(large / kPage + page, large / kPage + page + 1, false);
   EXPECT_EQ(find(9), -1);
-  EXPECT_EQ(placer.extend(9 * kPage, stream), std::nullopt);
   EXPECT_NE(find(8), -1);
 }
 
