@@ -1,7 +1,6 @@
 #include "runtime/plan_follower.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace stweaver {
@@ -15,10 +14,9 @@ void PlanFollower::begin_step() {
 /// others of varying size are going to be too small by the same share.
 void PlanFollower::raise(std::uint32_t slot, Bytes size) {
   if (plan().shape != StepShape::kVarying || !tells_length_) return;
-  const auto grid = static_cast<double>(policy_->rounding);
   const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
   if (share <= share_) return;
-  share_ = std::ceil(share * grid) / grid;
+  share_ = share;
   next_.emplace(plan(), share_);
   if (slot >= plan().prologue) raised_.emplace(plan(), share_, placed_, slot);
 }
