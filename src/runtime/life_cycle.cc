@@ -14,7 +14,8 @@
 namespace stweaver {
 namespace {
 
-/// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary.
+/// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary. Nor do
+/// steps repeat before it: a job builds its model, and then the states of its optimizer.
 constexpr std::int64_t kFirstAdoption = 2;
 
 bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
@@ -119,6 +120,7 @@ void LifeCycle::wait_for_planner() {
 void LifeCycle::begin_step() {
   allocator_.begin_step();
   ++steps_;
+  if (steps_ > kFirstAdoption) fit_.note(allocator_.statistics().last_step);
   tell_refusals();
   switch (stage_) {
     case Stage::kRecording:
@@ -196,6 +198,7 @@ void LifeCycle::take_plan() {
   const bool is_followed = plan->plan().shape != StepShape::kDynamic;
   if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
     return record_longer();
+  if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan(), policy_);
   if (objection.empty() && follow(plan, steps_ > 0)) return;

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "runtime/plan_index.h"
 #include "runtime/policy.h"
@@ -26,6 +30,24 @@ enum class Verdict : std::uint8_t {
 class PlanFit {
  public:
   explicit PlanFit(const Policy& policy) : policy_(&policy), patience_(policy.patience) {}
+
+  /// A step has ended, under a plan or not.
+  void note(const StepStatistics& step) {
+    const auto differ = [&](std::int64_t a, std::int64_t b) {
+      return std::abs(a - b) > std::max(a, b) / policy_->misfit_share;
+    };
+    const StepStatistics before = std::exchange(before_, step);
+    if (before.served.all() == 0) return;  // there was none
+    alike_.push_back(!differ(step.served.all(), before.served.all()) &&
+                     !differ(step.peaks.requested, before.peaks.requested));
+    if (std::ssize(alike_) > policy_->most_steps) alike_.pop_front();
+  }
+
+  /// Whether most steps of late were like the one before, in requests and bytes. Where they were not, two in
+  /// a row that are the same are so by chance.
+  [[nodiscard]] bool steps_repeat() const {
+    return alike_.empty() || 2 * std::ranges::count(alike_, true) > std::ssize(alike_);
+  }
 
   /// A plan is followed from now on.
   void start() { misfits_ = fits_ = astray_ = 0; }
@@ -54,10 +76,12 @@ class PlanFit {
   }
 
   const Policy* policy_;
-  int misfits_ = 0;  ///< steps in a row that the plan did not fit
-  int fits_ = 0;     ///< steps in a row that it fitted
-  int astray_ = 0;   ///< steps in a row in which few requests found their places
-  int patience_;     ///< misfits to bear
+  StepStatistics before_;   ///< the last step
+  std::deque<bool> alike_;  ///< each of the last steps: whether it was like the one before it
+  int misfits_ = 0;         ///< steps in a row that the plan did not fit
+  int fits_ = 0;            ///< steps in a row that it fitted
+  int astray_ = 0;          ///< steps in a row in which few requests found their places
+  int patience_;            ///< misfits to bear
 };
 
 }  // namespace stweaver

@@ -177,6 +177,29 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
                                  HasSubstr("following a plan from step 4 on")));
 }
 
+TEST_F(LifeCycleTest, FollowsNoPlanOfTwoStepsThatAreAlikeByChance) {
+  // Recording begins late, for a plan is followed at first that has nothing to do with the job.
+  Plan foreign;
+  for (Time i = 0; i < 4; ++i) foreign.slots.push_back({.size = 3 * kMiB + 512, .offset = 0, .death = i + 1});
+  foreign.arena = foreign.lower_bound = 3 * kMiB + 512;
+  const auto stage_after = [&](const std::vector<Bytes>& scales) {
+    RuntimeAllocator fresh(device, upstream);
+    Program job(fresh);
+    LifeCycle life(fresh, options(), foreign);
+    job.build();
+    for (const Bytes scale : scales) {
+      life.begin_step();
+      job.step(scale);
+      life.wait_for_planner();
+    }
+    return life.stage();
+  };
+  EXPECT_EQ(stage_after({16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16}), Stage::kFollowing);
+  EXPECT_EQ(stage_after({24, 12, 20, 28, 14, 22, 18, 26, 16, 16, 16, 16}), Stage::kPlanning);
+  EXPECT_EQ(stage_after({24, 12, 20, 28, 14, 22, 18, 26, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16}),
+            Stage::kFollowing);
+}
+
 /// A planner that finds sizes to follow no length.
 Plan plan_of_no_length(const Trace& trace) {
   Plan plan = plan_step(trace);

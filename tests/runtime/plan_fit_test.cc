@@ -43,6 +43,28 @@ TEST_F(PlanFitTest, BearsOneOddStep) {
   EXPECT_EQ(fitting(), Verdict::kFollow);
 }
 
+TEST_F(PlanFitTest, StepsRepeatWhereMostAreLikeTheOneBefore) {
+  const auto note = [&](std::int64_t requests, Bytes requested) {
+    StepStatistics step;
+    step.served.planned = requests;
+    step.peaks.requested = requested;
+    fit.note(step);
+  };
+  EXPECT_TRUE(fit.steps_repeat()) << "nothing is known";
+  note(6400, kGiB);
+  note(6400 + 100, kGiB + kGiB / 64);
+  EXPECT_TRUE(fit.steps_repeat()) << "a little more is the same";
+  note(6400, 2 * kGiB);
+  EXPECT_FALSE(fit.steps_repeat()) << "one of two";
+  note(6400, 2 * kGiB);
+  EXPECT_TRUE(fit.steps_repeat()) << "two of three";
+  note(9000, 2 * kGiB);
+  EXPECT_FALSE(fit.steps_repeat());
+  for (int step = 0; step < 2 * policy.most_steps; ++step) note(9000, 2 * kGiB);
+  note(6400, kGiB);
+  EXPECT_TRUE(fit.steps_repeat()) << "the rest is long ago";
+}
+
 TEST_F(PlanFitTest, DistrustsAPlanAfterTwoMisfitsInARow) {
   fitting();
   EXPECT_EQ(misfitting(), Verdict::kFollow);
