@@ -3,10 +3,13 @@
     python3 bench/live/run.py                                   all jobs, on null CUDA: no GPU is needed
     python3 bench/live/run.py fsdp2_of_8 trainer --allocators default,second
     python3 bench/live/run.py --device                          on the GPU that is here, for comparison
+    python3 bench/live/run.py trainer --steps 100 --allocators recorded --out FOLDER
 
 `default` and `expandable` are PyTorch's own; `first` is STWeaver without a plan, `second` the same command
-again, which finds the plan that the first run kept. live.json has every step of every run; compare.py sets
-two of them side by side. The jobs of many ranks are one rank of them; on real GPUs they need as many.
+again, which finds the plan that the first run kept. `recorded` is the default once more, with every request
+written into FOLDER/JOB/JOB.stw, which `stweaver replay --online` and the programs of build/release/bench
+take. live.json has every step of every run; compare.py sets two of them side by side. The jobs of many ranks
+are one rank of them; on real GPUs they need as many.
 
 What the training loops need on null CUDA is installed into build/live/venv first, once; on a GPU this Python
 must have it. $LIVE_NULL_CUDA is the command that starts null CUDA where it is not "python -m nullcuda".
@@ -23,7 +26,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ import report
 
 ALLOCATORS = ("default", "expandable", "first", "second")
 STWEAVER = ("first", "second")
+RECORDED = "recorded"
 ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 OURS = [str(environment.ROOT / part) for part in ("python", "nullcuda/python")]
 HOST_MEMORY = 12 << 30  # bytes: a wrong count on null CUDA may ask for anything
@@ -60,7 +64,8 @@ def main() -> None:
         if setting.device and JOBS[name].world > here:
             print(f"{name}: needs {JOBS[name].world} GPUs", file=sys.stderr)
             continue
-        jobs[name] = run_job(name, chosen.allocators, setting)
+        job = replace(JOBS[name], steps=chosen.steps or JOBS[name].steps)
+        jobs[name] = run_job(name, job, chosen.allocators, setting)
         (setting.out / "live.json").write_text(json.dumps(document, indent=1) + "\n")
     print(report.summary(document))
 
@@ -72,6 +77,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of: {', '.join(JOBS)}; default: all")
     parser.add_argument("--allocators", type=allocators, default=ALLOCATORS, help="default: all four")
+    parser.add_argument("--steps", type=int, help="of each job; default: as many as it has")
     parser.add_argument("--out", type=Path, default=environment.ROOT / "build" / "live" / "runs")
     parser.add_argument("--gpu", default="h200", help="what null CUDA pretends to be; default: %(default)s")
     parser.add_argument("--device", action="store_true", help="run on the real GPU")
@@ -89,7 +95,7 @@ def python_of(chosen: argparse.Namespace) -> str:
 
 def allocators(text: str) -> list[str]:
     names = text.split(",")
-    if unknown := set(names) - set(ALLOCATORS):
+    if unknown := set(names) - {*ALLOCATORS, RECORDED}:
         raise argparse.ArgumentTypeError(f"not an allocator: {', '.join(sorted(unknown))}")
     return names
 
@@ -103,9 +109,9 @@ def gpus(setting: Setting) -> int:
 # ---- one job ----
 
 
-def run_job(name: str, wanted: list[str], setting: Setting) -> dict[str, object]:
+def run_job(name: str, job: Job, wanted: list[str], setting: Setting) -> dict[str, object]:
     """Run it under each of the allocators, one after the other."""
-    job, folder = JOBS[name], setting.out / name
+    folder = setting.out / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     runs = {}
@@ -126,6 +132,8 @@ def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, o
         "HF_HUB_OFFLINE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
     }
+    if allocator == RECORDED:
+        variables["LIVE_RECORD"] = str(folder / f"{folder.name}.stw")
     if allocator == "expandable":
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     began = time.monotonic()

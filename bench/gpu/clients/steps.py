@@ -18,6 +18,9 @@ OUT = os.environ.get("LIVE_OUT", "")  # "{rank}" in it stands for the rank
 
 cuda: Any = torch.cuda  # most of it has no types
 
+if trace := os.environ.get("LIVE_RECORD"):  # a file for every request from here on
+    importlib.import_module("stweaver").record(trace)
+
 
 class StepLog:
     """Writes a line for each step, to the file $LIVE_OUT or standard output.
