@@ -7,10 +7,12 @@
 namespace stweaver {
 namespace {
 
-/// Addresses reserved, in sizes of the device, and where each region ends in them, in eighths of that size:
-/// plans move on behind what outlives the plan before them, and what one region holds no other does.
-constexpr Bytes kAddresses = 4;
-constexpr std::array<Bytes, kRegions> kEighths = {12, 24, 28, 32};
+/// Where each region ends in the addresses, in eighths: plans move on behind what outlives the plan before
+/// them, and what one region holds no other does.
+constexpr std::array<Bytes, kRegions> kEighths = {3, 6, 7, 8};
+/// Where a process may not have as many addresses as it should, half of them are tried, down to so many sizes
+/// of the device.
+constexpr Bytes kLeastAddresses = 4;
 
 /// Bytes in both; they overlap.
 Bytes shared(const Interval& a, const Interval& b) {
@@ -41,8 +43,13 @@ bool Memory::take_addresses() {
   if (addresses_ > 0) return true;
   const Bytes page = page_size();
   if (page == 0) return false;
-  const Bytes wanted = align_up(device_->memory().total * kAddresses, page);
-  std::byte* const base = device_->reserve(wanted);
+  const Bytes total = device_->memory().total;
+  std::byte* base = nullptr;
+  Bytes wanted = 0;
+  for (Bytes sizes = policy_->addresses; base == nullptr && sizes >= kLeastAddresses; sizes /= 2) {
+    wanted = align_up(sizes * total, page);
+    base = device_->reserve(wanted);
+  }
   if (base == nullptr) return false;
   base_ = reinterpret_cast<std::uintptr_t>(base);
   addresses_ = wanted;

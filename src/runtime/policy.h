@@ -18,6 +18,9 @@ struct Policy {
   }
 
   // Memory (memory.h).
+  /// Addresses reserved for the arena, in sizes of the device's memory: in the region of large requests free
+  /// ones must remain that no extent interrupts for as long as the largest request is.
+  Bytes addresses = 64;
   /// Memory may be mapped beyond the most ever in use by this share of it,
   Bytes slack_share = 300;
   /// and in small jobs by this: a block.

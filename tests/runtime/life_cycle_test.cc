@@ -539,7 +539,7 @@ TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   how.place_unplanned = false;
   how.plan = [](const Trace& trace) {
     Plan plan = plan_step(trace);
-    plan.arena = plan.lower_bound = 4 * kCapacity;
+    plan.arena = plan.lower_bound = 64 * kCapacity;
     return plan;
   };
   LifeCycle life(allocator, how);
@@ -552,7 +552,7 @@ TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
 
 TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
   Plan plan = saved_plan();
-  plan.arena = plan.lower_bound = 4 * kCapacity;
+  plan.arena = plan.lower_bound = 64 * kCapacity;
   LifeCycle life(allocator, options(), plan);
   EXPECT_EQ(life.stage(), Stage::kRecording);
   program.build();

@@ -32,6 +32,7 @@ Interval pages(Bytes first, Bytes last) {
 /// No memory beyond the most ever in use.
 Policy without_slack() {
   Policy policy;
+  policy.addresses = 4;
   policy.least_slack = 0;
   policy.slack_share = Bytes{1} << 60U;
   return policy;
@@ -438,6 +439,19 @@ TEST_F(MemoryTest, DoesWithoutAddressesUntilThereAreSome) {
   EXPECT_TRUE(memory.region(Region::kLarge).empty());
   EXPECT_TRUE(back(pages(0, 1)));
   EXPECT_EQ(memory.addresses(), 4 * kGiB);
+}
+
+TEST_F(MemoryTest, TakesFewerAddressesWhereAProcessMayNotHaveAsMany) {
+  policy.addresses = 64;
+  device.fail_nth(DeviceCall::kReserve, 1);
+  EXPECT_EQ(memory.addresses(), 32 * kGiB);
+}
+
+TEST_F(MemoryTest, AsksForNoFewerAddressesThanFourTimesItsMemory) {
+  policy.addresses = 64;
+  device.fail_every(DeviceCall::kReserve);
+  EXPECT_EQ(memory.addresses(), 0);
+  EXPECT_EQ(device.calls(DeviceCall::kReserve), 5);
 }
 
 // ---- addresses ----

@@ -16,6 +16,13 @@ namespace {
 
 constexpr Bytes kPage = 2 * kMiB;
 
+/// So that a test can run out of them.
+Policy with_few_addresses() {
+  Policy policy;
+  policy.addresses = 4;
+  return policy;
+}
+
 class PlacerTest : public testing::Test {
  protected:
   std::optional<Bytes> extend(Bytes size, StreamIndex who) {
@@ -45,7 +52,7 @@ class PlacerTest : public testing::Test {
 
   HostDevice host{16 * kGiB};
   FailingDevice device{host};
-  Policy policy;
+  Policy policy = with_few_addresses();
   StreamOrder order{device};
   Memory memory{device, order, policy};
   Placer placer{memory, order, policy};
@@ -182,7 +189,7 @@ class WindowTest : public testing::Test {
   WindowTest() { policy.least_slack = kGiB; }
 
   HostDevice device{32 * kPage};
-  Policy policy;
+  Policy policy = with_few_addresses();
   StreamOrder order{device};
   Memory memory{device, order, policy};
   Placer placer{memory, order, policy};

@@ -681,11 +681,11 @@ TEST(RuntimeAllocator, APlanForMoreThanTheDeviceHasCostsNothing) {
   HostDevice device(64 * kMiB);
   CachingUpstream upstream(AllocatorSettings(), device);
   Watched watched(device, upstream);
-  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(kGiB))) << "not even addresses";
+  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(2 * kGiB))) << "not even addresses";
   EXPECT_FALSE(watched.allocator.follows_plan());
   EXPECT_TRUE(watched.allocator.adopt(roomy_plan(66 * kMiB)));
   EXPECT_EQ(device.memory().free, 64 * kMiB);
-  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(kGiB)));
+  EXPECT_FALSE(watched.allocator.adopt(roomy_plan(2 * kGiB)));
   EXPECT_TRUE(watched.allocator.follows_plan()) << "all is as before";
   EXPECT_EQ(watched.try_allocate(66 * kMiB), nullptr);
   EXPECT_NE(watched.try_allocate(60 * kMiB), nullptr);
