@@ -17,7 +17,7 @@
 
 namespace stweaver {
 
-inline constexpr Bytes kCapacity = Bytes{1} << 40U;  ///< of the host; more than any job needs
+inline constexpr Bytes kCapacity = 140 * kGiB;  ///< as an H200 has, so that addresses are no more plentiful
 
 struct Job {
   Trace trace;
