@@ -76,7 +76,9 @@ TEST(Serve, APlanOfAnotherJobIsAdvice) {
 TEST(Serve, WithoutMemoryForTheArenaTheJobGoesOnWithoutAPlan) {
   const Trace trace = fixed(3, kLarge);
   const std::shared_ptr<const PlanIndex> plan = plan_of(trace);
-  const Serving serving = served(trace, {.plan = plan}, plan->plan().arena / 2);
+  Policy policy;
+  policy.addresses = 4;
+  const Serving serving = served(trace, {.plan = plan, .policy = policy}, plan->plan().arena / 2);
   EXPECT_EQ(serving.statistics.plans, 0);
   EXPECT_EQ(serving.statistics.served.in_plan(), 0);
   EXPECT_GT(serving.replay.ooms, 0);

@@ -96,7 +96,7 @@ class Player {
     EXPECT_EQ(fallback_.allocated(), 0);
   }
 
-  // An arena reserves four times that, and a thread sanitizer has room for no more.
+  // A thread sanitizer leaves room for four times that, the fewest addresses that an arena does with.
   HostDevice device_{64 * kGiB};
   CachingUpstream fallback_{AllocatorSettings()};
   RuntimeAllocator runtime_;
