@@ -115,7 +115,7 @@ python_lint() { ruff check . && ruff format --check . && mypy; }
 run_ctest() {
   local preset=$1
   ctest --preset "$preset" "${@:2}" --parallel "$jobs" --output-junit "$results/${preset}_tests.xml" && return
-  ctest --preset "$preset" --rerun-failed
+  ctest --preset "$preset" "${@:2}" --rerun-failed  # by their numbers, which the options change
   return 1
 }
 sources() { find src torch python tests bench nullcuda '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0 | changed; }

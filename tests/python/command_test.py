@@ -236,8 +236,13 @@ def test_replay_follows_a_plan_of_another_job_as_far_as_it_fits(
 def test_replay_says_no_when_memory_does_not_suffice(answer: Answer) -> None:
     document = answer("replay", GPT2, "--capacity", str(20 << 30), status=1)
     assert document["ooms"] > 0
-    assert document["plans"] == 0
     assert document["reserved_peak"] <= 20 << 30
+
+
+def test_replay_follows_no_plan_that_a_device_has_no_addresses_for(answer: Answer) -> None:
+    document = answer("replay", GPT2, "--capacity", str(1 << 30), status=1)
+    assert document["plans"] == 0
+    assert document["reserved_peak"] <= 1 << 30
     assert any("no addresses" in line for line in document["log"])
 
 
