@@ -34,6 +34,7 @@ void scale(Policy& policy, int halves) {
 }
 
 constexpr std::array kRules = {
+    Rule{"addresses", scale<&Policy::addresses>},
     Rule{"slack_share", scale<&Policy::slack_share>},
     Rule{"least_slack", scale<&Policy::least_slack>},
     Rule{"most_extent", scale<&Policy::most_extent>},
