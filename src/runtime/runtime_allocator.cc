@@ -166,7 +166,9 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_unplanned(const Al
   if (found) return take(Source::kElsewhere, *found, asked);
   if (now_ < refused_until_) return std::nullopt;
   const std::optional<Interval> window = placer_.find_window(asked.rounded, asked.stream);
-  if (follower_ && !(window && memory_.make_room(*window))) {
+  const bool has_room = !follower_ || (window && memory_.make_room(*window));
+  note_arena();
+  if (!has_room) {
     const StreamOrder::Usable usable = order_.usable_by(asked.stream);
     const std::optional<Bytes> gap = memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
     if (gap) return take(Source::kReused, *gap, asked);
