@@ -53,7 +53,8 @@ struct Policy {
 
   // Whether a plan fits (plan_fit.h).
   /// A step misfits when requests for more than this share of the plan's range are unplanned, and, where
-  /// steps have lengths, the recorded step when the plan does not know this share of what it asks for.
+  /// steps have lengths, the recorded step when the plan does not know this share of what it asks for. Steps
+  /// repeat that differ by no more.
   Bytes misfit_share = 64;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
@@ -61,7 +62,7 @@ struct Policy {
 
   // Recording (life_cycle.h).
   int steps_to_differ = 3;             ///< fewer whole steps do not tell whether steps differ
-  int most_steps = 12;                 ///< recorded at most when fewer show nothing that repeats
+  int most_steps = 12;                 ///< recorded, or looked back at, to see whether steps repeat
   std::int64_t first_search = 20'000;  ///< requests before an unmarked job is searched for steps
   std::int64_t last_search = 640'000;  ///< requests before it is taken for one that does not repeat
 };
