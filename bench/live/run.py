@@ -83,6 +83,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", action="store_true", help="run on the real GPU")
     parser.add_argument("--python", help="of an environment that has the libraries already")
     chosen = parser.parse_args()
+    if chosen.steps is not None and chosen.steps < 1:
+        parser.error("--steps takes a whole number from 1 on")
     if unknown := set(chosen.jobs) - set(JOBS):
         parser.error(f"no such job: {', '.join(sorted(unknown))}")
     return chosen

@@ -26,8 +26,8 @@ namespace stweaver {
 /// 1. at the place that the plan has for it, if that is idle;
 /// 2. else in the smallest gap of the plan's range that needs no wait for another stream and that the plan
 ///    leaves alone while the request lives (Dynamic Reusable Space);
-/// 3. else, with place_unplanned(), elsewhere in the arena (placer.h); before memory would exceed its
-///    budget, in any gap of the plan's range;
+/// 3. else, with place_unplanned(), elsewhere in the arena (placer.h), where idle memory is moved to; before
+///    memory would exceed its budget, in any gap of the plan's range;
 /// 4. else from the upstream allocator.
 ///
 /// The plan owns addresses, never memory: that follows demand (memory.h). Adopting a plan, changing it or
