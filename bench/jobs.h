@@ -24,11 +24,13 @@ struct Job {
   std::vector<Time> steps;  ///< where they begin
 };
 
-/// The jobs of some files. Error as of the readers.
+/// The jobs of some files. Error as of the readers, and for one that the device cannot serve.
 inline std::vector<Job> read_jobs(std::span<char*> paths) {
   std::vector<Job> jobs;
   for (const std::string path : paths) {
     for (Trace& trace : read_traces(open_archive(path), path)) {
+      if (peak_requested(trace) > kCapacity)
+        fail(path, ": asks for more than the ", in_gib(kCapacity), " of a bench's device");
       std::vector<Time> steps;
       for (const Lifespan& step : profile_of(trace).steps.spans) steps.push_back(step.lower);
       jobs.push_back({std::move(trace), std::move(steps)});
