@@ -52,6 +52,8 @@ class Accounts {
   void reset_accumulated() { tally_.reset_accumulated(); }
   /// Whether more was reserved in the last step than ever before.
   [[nodiscard]] bool peak_was_raised() const { return peak_was_raised_; }
+  /// Whether the driver was called for memory in the last step.
+  [[nodiscard]] bool memory_moved() const { return statistics_.last_step.driver_calls > 0; }
   [[nodiscard]] const Served& last_step() const { return statistics_.last_step.served; }
   [[nodiscard]] Bytes reserved() const { return statistics_.reserved(); }
 

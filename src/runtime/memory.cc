@@ -145,7 +145,7 @@ bool Memory::make_room(const Interval& range) {
   const Bytes lacking = missing(pages);
   const Bytes most = limit(in_use() + range.length());
   const auto excess = [&] { return mapped_ + lacking - most; };
-  if (excess() > 0) reclaim(std::max(excess(), policy_->slack(most_in_use_)), pages);
+  if (excess() > 0) reclaim(std::max(excess(), slack()), pages);
   return excess() <= 0;
 }
 
@@ -248,6 +248,7 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   if (extents_.empty() || enough <= 0) return 0;
   order_->find_what_is_over();
   find_idle_extents(keep);
+  if (!idle_.empty()) order_->watch_frees(true);
   // Of a plan's range the highest first: only the fullest moments of a step come that far.
   std::sort(idle_.begin(), idle_.end(), [](const Idle& a, const Idle& b) {
     const auto key = std::tuple(a.is_spared, a.freed, b.size);

@@ -25,6 +25,7 @@ void RuntimeAllocator::begin_step() {
     step_before_began_ = std::exchange(step_began_, now_);
     accounts_.end_step(memory_.statistics());
     accounts_.note_fallback(reserved);
+    order_.watch_frees(accounts_.memory_moved());
     pending_.release_passed();
     refused_until_ = 0;
     if (follower_) follower_->begin_step();

@@ -953,6 +953,27 @@ TEST(RuntimeAllocator, InSteadyStepsNothingMovesAndTheDriverIsNotCalled) {
   }
 }
 
+TEST(RuntimeAllocator, RecordsNoEventsBehindFreesBeforeMemoryMoves) {
+  HostDevice host(4 * kGiB);
+  FailingDevice device(host);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({kGiB, 200 * kMiB}));
+  watched.allocator.place_unplanned(true);
+  const auto events_of_step = [&](const std::vector<Bytes>& sizes) {
+    const std::int64_t before = device.calls(DeviceCall::kRecord);
+    std::vector<void*> blocks;
+    for (const Bytes size : sizes) blocks.push_back(watched.allocate(size));
+    for (void* const block : blocks) watched.free(block);
+    watched.begin_step();
+    return device.calls(DeviceCall::kRecord) - before;
+  };
+  const std::vector<Bytes> as_planned = {kGiB, 200 * kMiB};
+  EXPECT_EQ(events_of_step(as_planned), 2) << "the first step maps memory";
+  EXPECT_EQ(events_of_step(as_planned), 2) << "behind such a step";
+  EXPECT_EQ(events_of_step(as_planned), 0);
+  EXPECT_EQ(events_of_step({600 * kMiB, 300 * kMiB}), 3) << "memory moves: one to wait for, one for each free";
+}
+
 TEST(RuntimeAllocator, ServesFromTheFallbackAgainWhenItIsTold) {
   HostDevice device(kGiB);
   CachingUpstream upstream(AllocatorSettings(), device);
