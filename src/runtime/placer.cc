@@ -1,27 +1,43 @@
 #include "runtime/placer.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <limits>
 #include <vector>
 
 namespace stweaver {
 namespace {
 
-/// Sums up the idle bytes below offsets that are asked for in ascending order.
+constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
+
+/// Idle memory of one extent, or of a part of it.
+struct Piece {
+  Interval range;
+  bool is_extent = false;  ///< all of one
+};
+
+/// What is idle below offsets that are asked for in ascending order.
 class IdleBelow {
  public:
-  explicit IdleBelow(const std::vector<Interval>& pieces) : pieces_(&pieces) {}
+  explicit IdleBelow(const std::vector<Piece>& pieces) : pieces_(&pieces) {}
 
-  Bytes operator()(Bytes offset) {
-    for (; next_ < pieces_->size() && (*pieces_)[next_].upper <= offset; ++next_)
-      whole_ += (*pieces_)[next_].length();
+  /// Bytes.
+  Bytes sum(Bytes offset) {
+    for (; next_ < pieces_->size() && (*pieces_)[next_].range.upper <= offset; ++next_)
+      whole_ += (*pieces_)[next_].range.length();
     if (next_ == pieces_->size()) return whole_;
-    return whole_ + std::max<Bytes>(offset - (*pieces_)[next_].lower, 0);
+    return whole_ + std::max<Bytes>(offset - (*pieces_)[next_].range.lower, 0);
+  }
+
+  /// The idle extent that the offset last asked for lies in; empty, and there, where there is none.
+  [[nodiscard]] Interval extent_at(Bytes offset) const {
+    if (next_ == pieces_->size() || !(*pieces_)[next_].is_extent) return {offset, offset};
+    const Interval& extent = (*pieces_)[next_].range;
+    return extent.lower < offset ? extent : Interval{offset, offset};
   }
 
  private:
-  const std::vector<Interval>* pieces_;
+  const std::vector<Piece>* pieces_;
   std::size_t next_ = 0;
   Bytes whole_ = 0;
 };
@@ -32,10 +48,11 @@ class Candidates {
  public:
   using Visit = std::function<void(const Interval& window, Bytes held)>;
 
-  Candidates(Bytes size, Bytes begin, Visit visit) : size_(size), begin_(begin), visit_(std::move(visit)) {}
+  /// No window is told of that leaves more than `most_stranded` bytes of an idle extent at one of its ends.
+  Candidates(Bytes size, Bytes begin, Bytes most_stranded, Visit visit)
+      : size_(size), begin_(begin), most_stranded_(most_stranded), visit_(std::move(visit)) {}
 
-  /// Here is idle memory.
-  void add_idle(const Interval& piece) { idle_.push_back(piece); }
+  void add_idle(const Piece& piece) { idle_.push_back(piece); }
 
   /// Here a window ends at the latest, and behind it the next may begin.
   void add_taken(const Interval& taken) {
@@ -46,16 +63,20 @@ class Candidates {
 
   void end_at(Bytes end) {
     if (end - begin_ >= size_) {
-      std::array<Sweep, 6> sweeps = {Sweep(*this), Sweep(*this), Sweep(*this),
-                                     Sweep(*this), Sweep(*this), Sweep(*this)};
-      sweeps[0].consider(begin_);
-      for (const Interval& piece : idle_) {
-        sweeps[1].consider(std::min(piece.lower, end - size_));
-        sweeps[2].consider(std::min(piece.upper, end - size_));
-        sweeps[3].consider(std::max(piece.upper - size_, begin_));
-        sweeps[4].consider(std::max(piece.lower - size_, begin_));
+      Sweep begins(*this);
+      Sweep ends(*this);
+      // Where one piece follows on another, the end of the one is the beginning of the other.
+      Bytes last = begin_;
+      begins.consider(begin_);
+      for (const auto& [piece, is_extent] : idle_) {
+        for (const Bytes at : {piece.lower, piece.upper}) {
+          if (at == last) continue;
+          last = at;
+          if (at <= end - size_) begins.consider(at);
+          if (at >= begin_ + size_) ends.consider(at - size_);
+        }
       }
-      sweeps[5].consider(end - size_);
+      if (last != end) ends.consider(end - size_);
     }
     idle_.clear();
   }
@@ -66,7 +87,13 @@ class Candidates {
    public:
     explicit Sweep(const Candidates& of) : of_(&of), below_(of.idle_), below_end_(of.idle_) {}
 
-    void consider(Bytes at) { of_->visit_({at, at + of_->size_}, below_end_(at + of_->size_) - below_(at)); }
+    void consider(Bytes at) {
+      const Bytes end = at + of_->size_;
+      const Bytes held = below_end_.sum(end) - below_.sum(at);
+      if (at - below_.extent_at(at).lower > of_->most_stranded_) return;
+      if (below_end_.extent_at(end).upper - end > of_->most_stranded_) return;
+      of_->visit_({at, end}, held);
+    }
 
    private:
     const Candidates* of_;
@@ -76,8 +103,9 @@ class Candidates {
 
   Bytes size_;
   Bytes begin_;  ///< of the free addresses that the search is in
+  Bytes most_stranded_;
   Visit visit_;
-  std::vector<Interval> idle_;  ///< pieces of those that have memory, cut at extents
+  std::vector<Piece> idle_;
 };
 
 }  // namespace
@@ -116,18 +144,21 @@ std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, Stre
 
 std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& region, StreamIndex stream) const {
   const bool is_large = region_of(size) == Region::kLarge;
+  const Bytes most_stranded = is_large ? memory_->page_size() : kAny;
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
-  Bytes least = std::numeric_limits<Bytes>::max();
+  Bytes least = kAny;
   // A window costs the memory that has to be mapped for it, whole pages, and what it strands.
   const auto cost_of = [&](const Interval& window, Bytes held) {
     if (!is_large) return window.length() - held;
     const Memory::Ends ends = memory_->ends_of(window);
-    if (ends.stranded > memory_->page_size()) return std::numeric_limits<Bytes>::max();
+    if (ends.stranded > most_stranded) return kAny;
     return window.length() - held + ends.lacking + ends.stranded;
   };
-  Candidates candidates(size, region.lower, [&](const Interval& window, Bytes held) {
-    if (size - held >= least) return;  // no window costs less than what it lacks
+  Candidates candidates(size, region.lower, most_stranded, [&](const Interval& window, Bytes held) {
+    // No window costs less than what it lacks, in whole pages where they count.
+    const Bytes missing = size - held;
+    if ((is_large ? align_up(missing, memory_->page_size()) : missing) >= least) return;
     const Bytes cost = cost_of(window, held);
     if (cost >= least) return;
     least = cost;
@@ -144,7 +175,7 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
     for (; gap != gaps.end() && gap->lower < extent.upper; ++gap) {
       const Interval piece = {std::max(gap->lower, at), std::min(gap->upper, extent.upper)};
       candidates.add_taken({at, piece.lower});
-      candidates.add_idle(piece);
+      candidates.add_idle({piece, piece.length() == extent.length()});
       at = piece.upper;
       if (gap->upper > extent.upper) break;
     }

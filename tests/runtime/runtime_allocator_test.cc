@@ -971,7 +971,8 @@ TEST(RuntimeAllocator, RecordsNoEventsBehindFreesBeforeMemoryMoves) {
   EXPECT_EQ(events_of_step(as_planned), 2) << "the first step maps memory";
   EXPECT_EQ(events_of_step(as_planned), 2) << "behind such a step";
   EXPECT_EQ(events_of_step(as_planned), 0);
-  EXPECT_EQ(events_of_step({600 * kMiB, 300 * kMiB}), 3) << "memory moves: one to wait for, one for each free";
+  EXPECT_EQ(events_of_step({600 * kMiB, 300 * kMiB}), 3)
+      << "memory moves: one to wait for, one for each free";
 }
 
 TEST(RuntimeAllocator, ServesFromTheFallbackAgainWhenItIsTold) {
