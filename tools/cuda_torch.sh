@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes an environment with a CUDA build of PyTorch and none of NVIDIA's libraries, to run on null CUDA:
 #   tools/cuda_torch.sh VERSION     builds build/cuda-torch/VERSION, a virtual environment, and prints its Python
-# What is there is left alone.
+# What is there is left alone, and what another process is making waited for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/environment.sh
@@ -18,9 +18,11 @@ link_headers() {
   ln -sfn "$NULLCUDA_CACHE/headers-$("$folder/bin/python" -m nullcuda version)" "$packages/nvidia/cuda_runtime/include"
 }
 
+mkdir -p "${folder%/*}"
+exec {lock}>"$folder.lock"
+flock "$lock"
 if [ ! -e "$folder/done" ]; then
   rm -rf "$folder"
-  mkdir -p "${folder%/*}"
   python3 -m venv "$folder"
   "$folder/bin/python" -m pip --quiet --disable-pip-version-check install -r tools/requirements-cuda.txt >&2
   # "===" compares text: 2.11.0+cpu does not match. The CUDA build has no such label.

@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
 readonly all=(release asan tsan fuzzers format shell_lint docs python_lint tidy
-              release_tests asan_tests tsan_tests asan_command python_tests null_cuda null_tests wheel wheel_tests fuzz)
-readonly beside_others=(python_lint asan_command wheel_tests)
+              release_tests asan_tests tsan_tests asan_command null_cuda python_tests wheel null_tests wheel_tests fuzz)
+readonly beside_others=(python_lint asan_command null_cuda wheel_tests)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
@@ -57,7 +57,7 @@ python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$re
 # The oldest and the newest PyTorch whose adapters are built, as builds for CUDA; side by side, each on one core.
 readonly cuda_torch=(2.8.0 "$(sed -n 's/^torch==//p' tools/requirements-newest-torch.txt)")
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }
-null_tests() { side_by_side null_tests_of "${cuda_torch[@]}"; }
+null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }  # waits for what is being made
 # What does not depend on PyTorch's release runs once: driver calls that fail, with the oldest; what is of C++ alone,
 # the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests that keep a GPU
 # busy for real, with gigabytes that would be the host's here.

@@ -315,7 +315,7 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   } else {
     release({offset, block.rounded, {block.stream, now_}, block.recorded});
   }
-  if (order_.watches_frees()) order_.note_free(block.stream, block.rounded, memory_.slack(), now_);
+  if (order_.watches_frees()) order_.note_free(block.stream, block.rounded, policy_.block, now_);
   if (block.hands_over) order_.hand_over(block.stream, now_);
 }
 
