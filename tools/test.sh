@@ -2,7 +2,7 @@
 # Runs the project's tests and checks, one after the other, and says for each how long it took:
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
-# In brackets, how long the processors were busy for it. Stages of one process run beside those that follow.
+# In brackets, how long the processors were busy for it. Stages that leave processors idle run beside those that follow.
 # A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.

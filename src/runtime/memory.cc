@@ -145,7 +145,7 @@ bool Memory::make_room(const Interval& range) {
   const Bytes lacking = missing(pages);
   const Bytes most = limit(in_use() + range.length());
   const auto excess = [&] { return mapped_ + lacking - most; };
-  if (excess() > 0) reclaim(std::max(excess(), slack()), pages);
+  if (excess() > 0) reclaim(std::max(excess(), policy_->slack(most_in_use_)), pages);
   return excess() <= 0;
 }
 

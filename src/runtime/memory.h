@@ -69,8 +69,6 @@ class Memory {
 
   /// What may be mapped; more is only where too little was idle.
   [[nodiscard]] Bytes budget() const { return limit(0); }
-  /// What may lie idle of it for no reason.
-  [[nodiscard]] Bytes slack() const { return policy_->slack(most_in_use_); }
 
   /// Whether taking so many bytes into use would be more than was ever in use.
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }

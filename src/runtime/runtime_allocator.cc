@@ -50,7 +50,7 @@ RuntimeAllocator::RuntimeAllocator(Device& device, Upstream& upstream, const Pol
     : policy_(policy),
       device_(device),
       upstream_(upstream),
-      order_(device),
+      order_(device, policy_.block),
       memory_(device, order_, policy_),
       placer_(memory_, order_, policy_),
       pending_(device, order_, [this](const PendingFrees::Released& range) { release(range); }) {}
@@ -315,7 +315,7 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   } else {
     release({offset, block.rounded, {block.stream, now_}, block.recorded});
   }
-  if (order_.watches_frees()) order_.note_free(block.stream, block.rounded, policy_.block, now_);
+  order_.note_free(block.stream, block.rounded, now_);
   if (block.hands_over) order_.hand_over(block.stream, now_);
 }
 

@@ -16,14 +16,16 @@ namespace stweaver {
 /// taker wait for everything the giver still has to do. So events are recorded soon after a free of memory
 /// that is going to change streams (hand_over()), at most one per stream and `spacing` calls, and order()
 /// takes the oldest one that will do. Others are recorded behind what a stream frees, to tell which work is
-/// over: one for every so many bytes, and only where memory moves, for nobody else asks. An event takes the
-/// host as long as all else that a free takes, or longer.
+/// over: one for every so many bytes, so that whoever waits for work on an extent waits for little else, and
+/// only where memory moves, for nobody else asks: an event takes the host longer than all else in a free.
 class StreamOrder {
  public:
   /// More streams than this get no number: nothing of theirs is in an arena.
   static constexpr std::size_t kMostStreams = 64;
 
-  explicit StreamOrder(Device& device) : device_(&device) {}
+  /// `event_bytes`: freed by a stream between two events that tell what is over.
+  explicit StreamOrder(Device& device, Bytes event_bytes = 8 * kMiB)
+      : device_(&device), event_bytes_(event_bytes) {}
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
   StreamOrder(StreamOrder&&) = delete;
@@ -69,13 +71,13 @@ class StreamOrder {
 
   /// Whether somebody is going to ask what is over; so it is at first.
   void watch_frees(bool on) { watches_frees_ = on; }
-  [[nodiscard]] bool watches_frees() const { return watches_frees_; }
 
-  /// The stream freed so many bytes at `now`. One event is recorded behind every `spacing` bytes.
-  void note_free(StreamIndex stream, Bytes size, Bytes spacing, Tick now) {
+  /// The stream freed so many bytes at `now`.
+  void note_free(StreamIndex stream, Bytes size, Tick now) {
+    if (!watches_frees_) return;
     StreamState& state = streams_[stream];
     state.freed_since += size;
-    if (state.freed_since >= spacing) record(state, now);
+    if (state.freed_since >= event_bytes_) record(state, now);
   }
 
   /// All work of all streams is over: whatever was freed up to `now` may be used by any.
@@ -132,6 +134,7 @@ class StreamOrder {
   void thin_out(StreamState& stream);
 
   Device* device_;
+  Bytes event_bytes_;
   std::vector<StreamState> streams_;
   StreamIndex last_ = kNoStream;  ///< found last
   Stream last_stream_ = 0;

@@ -324,7 +324,7 @@ TEST_F(MemoryTest, NeedsNoWaitForMemoryThatNobodyUsed) {
 TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
   ClockedDevice clocked;
   FailingDevice device(clocked);
-  StreamOrder order(device);
+  StreamOrder order(device, 1);
   const Policy policy = without_slack();
   Memory memory(device, order, policy);
   Tick now = 0;
@@ -338,7 +338,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
     clocked.work(stream);
     order.advance(++now);
     memory.give(range.lower, range.length(), {index, now});
-    order.note_free(index, range.length(), 1, now);
+    order.note_free(index, range.length(), now);
   }
   clocked.finish(2);
   EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "the smaller one";
@@ -351,7 +351,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
 
 TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
   ClockedDevice clocked;
-  StreamOrder order(clocked);
+  StreamOrder order(clocked, 1);
   const Policy policy = without_slack();
   Memory memory(clocked, order, policy);
   Tick now = 0;
@@ -367,7 +367,7 @@ TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
     works.push_back(clocked.work(1));
     order.advance(++now);
     memory.give(range.lower, range.length(), {stream, now});
-    order.note_free(stream, range.length(), 1, now);
+    order.note_free(stream, range.length(), now);
   }
   EXPECT_EQ(memory.reclaim(1), 2 * kPage) << "freed first, though the smaller one";
   EXPECT_TRUE(clocked.is_behind(99, works.front()));
@@ -701,7 +701,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
     device.leave(range, clocked.work(stream));
     order.advance(++now);
     memory.give(range.lower, range.length(), {index, now});
-    order.note_free(index, range.length(), 3 * kPage, now);
+    order.note_free(index, range.length(), now);
   }
 
   void reclaim() {
@@ -727,7 +727,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
   ClockedDevice clocked{kCapacity};
   Model device{clocked};
   Policy policy = without_slack();
-  StreamOrder order{device};
+  StreamOrder order{device, 3 * kPage};
   Memory memory{device, order, policy};
   std::mt19937 random{GetParam()};
   std::vector<Interval> blocks;

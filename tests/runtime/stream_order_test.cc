@@ -218,7 +218,7 @@ class OverTest : public testing::Test {
     const StreamIndex index = order.index_of(stream);
     clocked.work(stream);
     order.advance(++now);
-    order.note_free(index, kMiB, 1, now);
+    order.note_free(index, kMiB, now);
     return {index, now};
   }
   bool is_over(const LastUse& last) {
@@ -228,7 +228,7 @@ class OverTest : public testing::Test {
 
   ClockedDevice clocked;
   FailingDevice device{clocked};
-  StreamOrder order{device};
+  StreamOrder order{device, 1};
   Tick now = 0;
 };
 
@@ -272,10 +272,11 @@ TEST_F(OverTest, AsksForNoEventThatIsKnownToHavePassed) {
 }
 
 TEST_F(OverTest, RecordsAnEventEverySoManyBytes) {
-  const StreamIndex index = order.index_of(5);
+  StreamOrder spaced(device, 10 * kMiB);
+  const StreamIndex index = spaced.index_of(5);
   const auto free = [&](Bytes size) {
-    order.advance(++now);
-    order.note_free(index, size, 10 * kMiB, now);
+    spaced.advance(++now);
+    spaced.note_free(index, size, now);
     return device.calls(DeviceCall::kRecord);
   };
   for (int call = 1; call < 10; ++call) EXPECT_EQ(free(kMiB), 0);
@@ -283,7 +284,7 @@ TEST_F(OverTest, RecordsAnEventEverySoManyBytes) {
   EXPECT_EQ(free(9 * kMiB), 1);
   EXPECT_EQ(free(kGiB), 2) << "a large block has one of its own";
   EXPECT_EQ(free(kGiB), 3);
-  EXPECT_EQ(order.events(), 0) << "they hand nothing over";
+  EXPECT_EQ(spaced.events(), 0) << "they hand nothing over";
 }
 
 TEST_F(OverTest, WaitsForNothingBehindALargeBlock) {
@@ -376,8 +377,7 @@ TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
     Chance any(seed);
     ClockedDevice device;
     FailingDevice failing(device);
-    StreamOrder order(failing);
-    const auto spacing = static_cast<Bytes>(1 + any(20));
+    StreamOrder order(failing, static_cast<Bytes>(1 + any(20)));
     std::vector<std::pair<LastUse, Work>> frees;
     std::size_t over = 0;
     for (Tick now = 1; now < 2000; ++now) {
@@ -386,7 +386,7 @@ TEST(StreamOrder, IsNeverWrongAboutWhatIsOver) {
       if (any(9) == 0) failing.fail_nth(any(1) == 0 ? DeviceCall::kRecord : DeviceCall::kAwait, 1);
       frees.push_back({{index, now}, device.work(stream)});  // first work, then the call
       order.advance(now);
-      order.note_free(index, static_cast<Bytes>(any(3)), spacing, now);
+      order.note_free(index, static_cast<Bytes>(any(3)), now);
       if (any(1) == 0) order.hand_over(index, now);
       if (any(19) == 0) device.finish(any(3));
       if (any(29) == 0) (void)order.await(frees[any(frees.size() - 1)].first);
