@@ -47,15 +47,16 @@ class BoundarySearch {
  private:
   [[nodiscard]] Time birth(RequestId id) const { return std::max<Time>(trace_.requests[id].life.lower, 0); }
 
-  /// Bytes before each event of requests that do not outlive a step.
+  /// Bytes before each event of requests that do not outlive a step, or may yet not where the trace ends.
   [[nodiscard]] std::vector<Bytes> step_load() const {
     std::vector<Bytes> load(static_cast<std::size_t>(trace_.end) + 1, 0);
     for (RequestId id = 0; id < trace_.requests.size(); ++id) {
       const Request& request = trace_.requests[id];
-      if (request.life.upper == kForever || request.life.lower == kBeforeRecording) continue;
-      if (death_of(request, births_) - id > 1.5 * period_) continue;
+      const bool is_alive = request.life.upper == kForever;
+      const std::size_t death = is_alive ? trace_.requests.size() : death_of(request, births_);
+      if (request.life.lower == kBeforeRecording || static_cast<double>(death - id) > 1.5 * period_) continue;
       load[static_cast<std::size_t>(request.life.lower) + 1] += request.size;
-      load[static_cast<std::size_t>(request.life.upper) + 1] -= request.size;
+      if (!is_alive) load[static_cast<std::size_t>(request.life.upper) + 1] -= request.size;
     }
     for (std::size_t t = 1; t < load.size(); ++t) load[t] += load[t - 1];
     return load;

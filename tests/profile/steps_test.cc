@@ -223,6 +223,24 @@ TEST(StepsFromRepetition, LeaveOutAStepThatWasCutShort) {
   }
 }
 
+TEST(StepsFromRepetition, DoNotMoveTheLastBoundaryToAPauseInAStepThatWasCutShort) {
+  constexpr Time kRequests = 16;
+  for (Time pause = 0; pause < kRequests; ++pause) {
+    Job job;
+    for (int step = 0; step < 6; ++step) {
+      std::vector<RequestId> activations;
+      for (Time layer = 1; layer <= kRequests; ++layer) activations.push_back(job.allocate(layer * kMiB));
+      if (step < 5) job.free_all(activations);
+    }
+    Trace trace = job.trace();
+    const Time last = trace.end - kRequests;
+    for (Time t = 0; t < trace.end; ++t) trace.micros.push_back(t < last + pause ? t : t + 1000);
+    const Steps steps = find_steps(trace);
+    ASSERT_EQ(steps.spans.size(), 5) << "pause before request " << pause;
+    EXPECT_EQ(steps.spans.back(), (Lifespan{last - 2 * kRequests, last})) << "pause before request " << pause;
+  }
+}
+
 TEST(StepsFromRepetition, SaySoWhenNothingRepeats) {
   Job job;
   std::mt19937 random(7);
