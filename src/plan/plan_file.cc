@@ -16,7 +16,7 @@ namespace stweaver {
 namespace {
 
 constexpr std::string_view kMagic = "stweaver-plan";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 /// No page of a device is larger.
 constexpr Bytes kMostAlignment = 1024 * kMiB;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
@@ -31,8 +31,11 @@ struct Serves {
 constexpr std::array<Serves, 4> kServes = {
     {{"exact"}, {"upto", true}, {"length", true, 1}, {"square", true, 2}}};
 
-std::string_view what_serves(const Slot& slot) {
-  return slot.varying ? kServes.at(1U + slot.power).name : kServes.front().name;
+constexpr std::string_view kTiles = "tiles ";
+
+std::string what_serves(const Slot& slot) {
+  if (slot.tile > 0) return text(kTiles, slot.tile);
+  return std::string(slot.varying ? kServes.at(1U + slot.power).name : kServes.front().name);
 }
 
 std::uint32_t crc_of(std::string_view text) {
@@ -150,6 +153,22 @@ Run parse_run(Parser& parser) {
   return run;
 }
 
+void parse_serves(Parser& parser, std::string_view line, Slot& slot) {
+  if (line.starts_with(kTiles)) {
+    line.remove_prefix(kTiles.size());
+    slot.varying = true;
+    slot.power = 1;
+    slot.tile = parser.take_number<Bytes>(line);
+    if (slot.tile < 1 || slot.tile > slot.size || !line.empty()) parser.refuse("no slot has such tiles");
+    return;
+  }
+  const auto* const serves = std::ranges::find(kServes, line, &Serves::name);
+  if (serves == std::end(kServes))
+    parser.refuse("expected `exact`, `upto`, `length`, `square` or `tiles ...` behind the numbers");
+  slot.varying = serves->varying;
+  slot.power = serves->power;
+}
+
 Slot parse_slot(Parser& parser) {
   std::string_view line = parser.next_line();
   Slot slot;
@@ -157,11 +176,7 @@ Slot parse_slot(Parser& parser) {
   slot.offset = parser.take_number<Bytes>(line);
   slot.stream = parser.take_number<Stream>(line);
   slot.death = parser.take_number<Time>(line);
-  const auto* const serves = std::ranges::find(kServes, line, &Serves::name);
-  if (serves == std::end(kServes))
-    parser.refuse("expected `exact`, `upto`, `length` or `square` behind the numbers");
-  slot.varying = serves->varying;
-  slot.power = serves->power;
+  parse_serves(parser, line, slot);
   if (slot.death == -1) slot.death = kForever;
   if (slot.size < 0 || slot.offset < kUnplanned || slot.death < 0) parser.refuse("a number is out of range");
   return slot;

@@ -1,6 +1,6 @@
 // The plan file: a plan as text that says what it is.
 //
-//   stweaver-plan 3
+//   stweaver-plan 4
 //   source llama7b_N.pickle.xz          the trace it was made from
 //   fingerprint 1f0c...                 of that trace, 16 hex digits
 //   alignment 512
@@ -18,7 +18,8 @@
 // One key per line, all of them, in this order. An offset of -1 is a request that is unplanned (the run time
 // places it), a death of -1 one that is never freed. SERVES says which requests a slot is for: of `exact` its
 // size, or of any `upto` it; `length` and `square` are the latter where sizes grow with the length of the
-// step, or with its square.
+// step, or with its square; so is `tiles N`, where they grow with the length and are rounded up to multiples
+// of N bytes.
 #pragma once
 
 #include <ostream>

@@ -117,7 +117,8 @@ class JobBuilder {
          .stream = position.stream,
          .death = death,
          .varying = position.size != position.smallest || position.kind == PositionKind::kDynamic,
-         .power = position.power});
+         .power = position.power,
+         .tile = position.tile});
     if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
     const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
@@ -155,6 +156,7 @@ class JobBuilder {
         // The next run of the job may draw other lengths for this step too.
         slot.varying = position.size != position.smallest;
         slot.power = position.power;
+        slot.tile = position.tile;
         if (slot.varying) slot.size = std::max(slot.size, slot_size(position.size));
       }
       plan_.slots.push_back(slot);

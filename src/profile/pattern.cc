@@ -74,6 +74,8 @@ class Aligner {
   }
 
  private:
+  static constexpr std::size_t kNowhere = ~std::size_t{0};  ///< before all
+
   /// By size or by structure, whichever leaves less over: sizes are surer when shapes are fixed, structure
   /// holds when they vary.
   [[nodiscard]] std::optional<Pairs> match(const Tokens& structure, const Tokens& sizes) const {
@@ -85,7 +87,34 @@ class Aligner {
     std::optional<Pairs> by_structure = common_subsequence(structure_here_, structure, kMostDifferences);
     std::optional<Pairs> by_size = common_subsequence(sizes_here_, sizes, kMostDifferences);
     if (!by_structure || (by_size && by_size->size() >= by_structure->size())) return by_size;
+    slide(*by_structure, sizes);
     return by_structure;
+  }
+
+  /// Where one of the two has more requests in a row than the other, structure may match the wrong one of
+  /// them: of two beside each other it takes the one of the same size instead.
+  void slide(Pairs& pairs, const Tokens& sizes) const {
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      auto& [here, there] = pairs[i];
+      if (sizes_here_[here] == sizes[there]) continue;
+      const auto [here_before, there_before] = i > 0 ? pairs[i - 1] : std::pair(kNowhere, kNowhere);
+      const auto [here_after, there_after] =
+          i + 1 < pairs.size() ? pairs[i + 1] : std::pair(positions(), sizes.size());
+      const std::size_t other_there = find(sizes, there_before + 1, there_after, sizes_here_[here]);
+      const std::size_t other_here = find(sizes_here_, here_before + 1, here_after, sizes[there]);
+      if (other_there != there_after) {
+        there = other_there;
+      } else if (other_here != here_after) {
+        here = other_here;
+      }
+    }
+  }
+
+  /// Where in [begin, end) the token is; `end` where it is not.
+  static std::size_t find(const Tokens& tokens, std::size_t begin, std::size_t end, std::uint64_t token) {
+    const auto first = tokens.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = tokens.begin() + static_cast<std::ptrdiff_t>(end);
+    return static_cast<std::size_t>(std::find(first, last, token) - tokens.begin());
   }
 
   /// Inserts the step's unmatched requests between the positions its matched ones have.

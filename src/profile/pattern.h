@@ -31,6 +31,7 @@ struct Position {
   PositionKind kind = PositionKind::kStatic;
   /// Its size grows with this power of the length of the step, 1 or 2; 0 where that is not known.
   std::uint8_t power = 0;  // fit_to_longest() of profile/scale.h
+  Bytes tile = 0;          ///< and is rounded up to multiples of this; 0 where it is not
 };
 
 inline constexpr std::uint32_t kNoPosition = std::numeric_limits<std::uint32_t>::max();

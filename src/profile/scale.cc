@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -24,6 +27,10 @@ constexpr double kUnexplained = 0.1;
 /// Of a size that follows nothing, what its largest has over its smallest may lie idle. That may be this
 /// share of the bytes that vary: half of the run time's slack (Policy::slack_share).
 constexpr double kIdle = 1.0 / 600;
+/// What has fewer tiles is not taken for a size that is rounded up to them.
+constexpr double kFewestTiles = 8;
+/// Of a tile, what may be lost to rounding of doubles.
+constexpr double kRounding = 1e-6;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
 /// To so many times the largest that was seen, a size is extended to that of the longest batch.
@@ -35,9 +42,11 @@ using Sizes = std::vector<Bytes>;
 /// A size at a share of the largest batch seen: a sum of powers of the share.
 struct Form {
   std::array<double, 3> factors = {};
+  double tile = 0;  ///< rounded up to multiples of it; 0 where it is not
 
   [[nodiscard]] double at(double share) const {
-    return factors[0] + factors[1] * share + factors[2] * share * share;
+    const double size = factors[0] + factors[1] * share + factors[2] * share * share;
+    return tile > 0 ? std::ceil(size / tile - kRounding) * tile : size;
   }
   /// What it grows with, where that is one power of the share or nearly so.
   [[nodiscard]] std::uint8_t power() const { return factors[2] > 0 ? 2 : factors[0] > 0 ? 0 : 1; }
@@ -103,6 +112,22 @@ std::optional<Form> fit(const Samples& samples, int lower, int upper) {
   return form;
 }
 
+/// In proportion to the share, rounded up to whole tiles: attention's kernels work on so many rows at a time.
+std::optional<Form> fit_tiles(const Samples& samples) {
+  std::int64_t common = 0;
+  for (const double size : samples.sizes) common = std::gcd(common, static_cast<std::int64_t>(size));
+  const auto tile = static_cast<double>(common);
+  if (kFewestTiles * tile > *std::max_element(samples.sizes.begin(), samples.sizes.end()))
+    return std::nullopt;
+  double above = 0;
+  double most = std::numeric_limits<double>::max();
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
+    above = std::max(above, (samples.sizes[k] - tile) / samples.shares[k]);
+    most = std::min(most, samples.sizes[k] / samples.shares[k]);
+  }
+  return above < most ? std::optional(Form{.factors = {0, most, 0}, .tile = tile}) : std::nullopt;
+}
+
 /// The simplest form that agrees with every sample; of the single powers the nearer, for where lengths hardly
 /// differ both may agree.
 std::optional<Form> find_form(const Samples& samples) {
@@ -110,6 +135,7 @@ std::optional<Form> find_form(const Samples& samples) {
   const Form square = fit(samples, 2);
   const Form& nearer = squared_error(square, samples) < squared_error(linear, samples) ? square : linear;
   if (agrees(nearer, samples)) return nearer;
+  if (const std::optional<Form> tiles = fit_tiles(samples)) return tiles;
   for (const auto& [lower, upper] : {std::pair(0, 1), {1, 2}}) {
     const std::optional<Form> form = fit(samples, lower, upper);
     if (form && agrees(*form, samples)) return form;
@@ -311,6 +337,7 @@ void fit_to_longest(Pattern& pattern, const Trace& trace,
       if (samples.sizes.size() < kFewestSteps || longest > kMostGrowth * static_cast<double>(position.size))
         continue;
       position.power = form ? form->power() : 0;
+      position.tile = form ? static_cast<Bytes>(form->tile) : 0;
       position.size = std::max(position.size, static_cast<Bytes>(longest));
     }
   }

@@ -27,7 +27,8 @@ std::vector<Bytes> sizes_of(const Plan& plan, double share) {
     const bool is_longer = slot.varying && i >= plan.prologue;
     const double growth = slot.power == 2 ? share * share : share;
     const auto longer = static_cast<Bytes>(growth * static_cast<double>(slot.size));
-    sizes.push_back(is_longer ? align_up(longer, plan.alignment) : slot.size);
+    const Bytes in_tiles = slot.tile > 0 ? align_up(longer, slot.tile) : longer;
+    sizes.push_back(is_longer ? align_up(in_tiles, plan.alignment) : slot.size);
   }
   return sizes;
 }

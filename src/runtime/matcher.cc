@@ -118,13 +118,14 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   if (asked.share == 0) return false;
   const double share = entry.power == 2 ? asked.share * asked.share : asked.share;
   const auto size = static_cast<Bytes>(share * static_cast<double>(entry.size));
-  return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding;
+  return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding + entry.tile;
 }
 
 /// Whether it is the first of the step, or the share is that of the one before. A small size is rounded too
-/// much to tell.
+/// much to tell, and so is one in tiles.
 bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
-  if (entry.power != 1 || asked.size < index_->plan().alignment * policy_->rounding) return false;
+  const Bytes least = index_->plan().alignment * policy_->rounding;
+  if (entry.power != 1 || entry.tile > 0 || asked.size < least) return false;
   const bool tells = follower.share == 0 || has_size(entry, asked);
   follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
   return tells;

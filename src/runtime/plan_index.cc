@@ -28,6 +28,7 @@ void PlanIndex::sort_by_stream() {
                               .slot = i,
                               .of_any_size = slot.varying,
                               .power = slot.power,
+                              .tile = slot.tile,
                               .planned = slot.offset != kUnplanned});
   }
 }

@@ -19,6 +19,7 @@ struct Entry {
   std::uint32_t slot = 0;
   bool of_any_size = false;  ///< sizes of this position differ from step to step
   std::uint8_t power = 0;    ///< Slot::power
+  Bytes tile = 0;            ///< Slot::tile
   bool planned = false;      ///< has a place in the arena
 };
 

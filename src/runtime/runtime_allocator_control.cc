@@ -12,6 +12,15 @@ namespace {
 /// of steps.
 constexpr Bytes kAhead = 2;
 
+/// Whether a step was as planned, but for a few requests: it took the plan's places, and asked for nothing that
+/// the plan does not know.
+bool proves_plan(const Served& step, std::int64_t places, const Policy& policy) {
+  const std::int64_t unknown =
+      step.beside_plan() - step.unplanned[static_cast<std::size_t>(Unplanned::kDynamic)];
+  const std::int64_t few = places / policy.misfit_share;
+  return unknown <= few && step.planned >= places - few;
+}
+
 }  // namespace
 
 // ---- steps and plans ----
@@ -31,7 +40,7 @@ void RuntimeAllocator::begin_step() {
     if (follower_) follower_->begin_step();
     memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
-    if (as_planned && accounts_.last_step().planned >= follower_->index().planned_in_step())
+    if (follower_ && proves_plan(accounts_.last_step(), follower_->index().planned_in_step(), policy_))
       follower_->prove(follower_->has_repeated());
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());

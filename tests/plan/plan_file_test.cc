@@ -46,7 +46,7 @@ std::string body_of(const std::string& file) {
 
 /// A whole plan of one slot, of which a test changes one thing.
 struct Lines {
-  std::string version = "stweaver-plan 3\n";
+  std::string version = "stweaver-plan 4\n";
   std::string head =
       "source a\nfingerprint 000000000000000f\nalignment 512\narena 1024\nlower_bound 1024\n"
       "shape fixed\nstream_gap 0\n";
@@ -67,6 +67,9 @@ TEST(PlanFile, KeepsEverything) {
   plan.slots.front().varying = plan.slots.back().varying = true;
   plan.slots.front().power = 1;
   plan.slots.back().power = 2;
+  plan.slots[1].varying = true;
+  plan.slots[1].power = 1;
+  plan.slots[1].tile = 512;
   const Plan copy = read(written(plan));
   EXPECT_EQ(copy.source, plan.source);
   EXPECT_EQ(copy.fingerprint, plan.fingerprint);
@@ -86,6 +89,7 @@ TEST(PlanFile, KeepsEverything) {
     EXPECT_EQ(copy.slots[i].death, plan.slots[i].death);
     EXPECT_EQ(copy.slots[i].varying, plan.slots[i].varying);
     EXPECT_EQ(copy.slots[i].power, plan.slots[i].power);
+    EXPECT_EQ(copy.slots[i].tile, plan.slots[i].tile);
   }
   ASSERT_EQ(copy.runs.size(), plan.runs.size());
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
@@ -170,7 +174,7 @@ TEST(PlanFile, RefusesOtherVersions) {
     Lines lines;
     lines.version = "stweaver-plan " + version + '\n';
     EXPECT_EQ(refused(lines), "some.plan: a plan file of version " + version +
-                                  ", and only version 3 is known; make the plan again with `stweaver plan`");
+                                  ", and only version 4 is known; make the plan again with `stweaver plan`");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "profile/pattern.h"
 
+#include <algorithm>
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -70,6 +71,31 @@ TEST(Pattern, HoldsEveryRequestThatAnyStepMakes) {
   EXPECT_EQ(count(pattern, PositionKind::kStatic), 31 - 2);
   EXPECT_EQ(pattern.steps[1].position_of[3], 4) << "step 2 passes over the position it lacks";
   EXPECT_EQ(pattern.steps[0].position_of[21], 22) << "and the others over that which they lack";
+}
+
+TEST(Pattern, OfRequestsInARowAlignsThoseOfOneSize) {
+  // Sizes grow with the step's length. Longer steps make a request more, beside one whose size never changes.
+  constexpr Bytes kGradient = 9'000'000;
+  for (const bool is_before : {false, true}) {
+    const Pattern pattern = pattern_of(6, [&](Job& job, int step) {
+      const Bytes length = 300 + 20 * (step * 2 % 5);
+      for (int i = 0; i < 60; ++i) {
+        const RequestId layer = job.allocate((1000 + 8 * i) * length);
+        for (int inner = 0; inner < i % 4; ++inner) job.touch(500 * length);
+        job.free(layer);
+        if (i != 30) continue;
+        if (length > 340 && is_before) job.touch(77);
+        job.touch(kGradient);
+        if (length > 340 && !is_before) job.touch(77);
+      }
+    });
+    ASSERT_THAT(pattern.positions, testing::SizeIs(60 + 90 + 2));
+    const auto is_gradient = [&](const Position& position) { return position.size == kGradient; };
+    const auto gradient = std::ranges::find_if(pattern.positions, is_gradient);
+    ASSERT_NE(gradient, pattern.positions.end());
+    EXPECT_EQ(gradient->smallest, kGradient) << "the other request is " << (is_before ? "before" : "behind");
+    EXPECT_EQ(count(pattern, PositionKind::kDynamic), 0);
+  }
 }
 
 TEST(Pattern, OfTwoKindsOfStepsServesBoth) {

@@ -159,6 +159,27 @@ TEST(Scale, LongerStepsCannotBeForetoldWherePartOfABatchHasALengthOfItsOwn) {
   EXPECT_FALSE(is_foretold(lengths, {300, 330, 200, 290, 400, 210}));
 }
 
+/// The length in whole tiles of so many rows.
+SizeOf in_tiles(Bytes rows) {
+  return [rows](Bytes length) { return align_up(length, rows) * 20'480; };
+}
+
+TEST(Scale, SizesMayBeRoundedUpToTilesOfManyRows) {
+  const std::vector<Bytes> lengths = {3000, 1840, 2400, 4096, 3100, 2800};
+  const Trace trace = job_of(lengths, {in_tiles(128)});
+  EXPECT_TRUE(follows_one_length(trace));
+  EXPECT_TRUE(length_foretells_sizes(profile_of(trace).pattern));
+  EXPECT_EQ(extended(trace, 1.5, 1).front(), in_tiles(128)(6144));
+  EXPECT_FALSE(follows_one_length(job_of(lengths, {in_tiles(1024)}))) << "four tiles may be anything";
+  const SizeOf any = [](Bytes length) { return length * 7919 % 32 * 128 * 20'480; };
+  EXPECT_FALSE(follows_one_length(job_of(lengths, {any}))) << "multiples of a tile, but of no length";
+}
+
+TEST(Scale, TwoLengthsAreEnoughToTellTilesFromAConstant) {
+  const Trace trace = job_of({4096, 1840, 4096, 1840, 4096, 1840}, {in_tiles(128)});
+  EXPECT_TRUE(length_foretells_sizes(profile_of(trace).pattern));
+}
+
 TEST(Scale, KnowsWhetherSizesFollowOneLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const SizeOf same = [](Bytes) { return Bytes{12'345}; };
