@@ -121,14 +121,18 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding + entry.tile;
 }
 
-/// Whether it is the first of the step, or the share is that of the one before. A small size is rounded too
-/// much to tell, and so is one in tiles.
+/// Whether it is the first of the step, or slots of two sizes have shown its share: requests that are taken for
+/// others are out of proportion there. A small size is rounded too much to tell, and so is one in tiles.
 bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
   const Bytes least = index_->plan().alignment * policy_->rounding;
   if (entry.power != 1 || entry.tile > 0 || asked.size < least) return false;
-  const bool tells = follower.share == 0 || has_size(entry, asked);
+  if (follower.share > 0 && !has_size(entry, asked)) {
+    follower.shown_by = entry.size;
+  } else if (follower.share == 0 || entry.size != follower.shown_by) {
+    follower.shown_by = 0;
+  }
   follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
-  return tells;
+  return follower.shown_by == 0;
 }
 
 /// Whether the request agrees with a job that has got to `entry`.

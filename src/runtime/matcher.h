@@ -20,7 +20,8 @@ struct Match {
   /// The request looks like the one of that slot, but the one before it does not fit in: it may as well be
   /// one that the plan does not know.
   bool guess = false;
-  /// Its size tells the length of the step: the first that does, or the second of one length.
+  /// Its size tells the length of the step: the first that does, or one that agrees with a slot of another
+  /// size.
   bool tells_length = false;
 };
 
@@ -90,6 +91,7 @@ class Matcher {
     Cursors cursors;
     SizeTrail trail;
     double share = 0;                ///< what slots of varying size are asked for; 0 where that is not known
+    Bytes shown_by = 0;              ///< size of the slot that showed the share first; 0 once it is sure
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
     StreamIndex stream = kNoStream;  ///< whose requests it follows
     std::int64_t matched = 0;        ///< in this step, for sure

@@ -170,7 +170,7 @@ TEST(PlanFile, RefusesForeignFilesAtTheirFirstBytes) {
 }
 
 TEST(PlanFile, RefusesOtherVersions) {
-  for (const std::string version : {"0", "1", "2", "10", "-1"}) {
+  for (const std::string version : {"0", "1", "2", "3", "10", "-1"}) {
     Lines lines;
     lines.version = "stweaver-plan " + version + '\n';
     EXPECT_EQ(refused(lines), "some.plan: a plan file of version " + version +
@@ -223,6 +223,12 @@ TEST(PlanFile, RefusesForgedNumbers) {
                                  "1024 0 0 -1 square1",
                                  "1024 0 0 -1 upto ",
                                  "1024 0 0 -1 upto 0 512",
+                                 "1024 0 0 -1 tiles",
+                                 "1024 0 0 -1 tiles ",
+                                 "1024 0 0 -1 tiles 0",
+                                 "1024 0 0 -1 tiles -512",
+                                 "1024 0 0 -1 tiles 1025",
+                                 "1024 0 0 -1 tiles 512 ",
                                  "1024 0 0 -1exact",
                                  "1024 0 0-1 exact",
                                  "1024 0 0 -1  exact",

@@ -32,6 +32,9 @@ class Draft {
  public:
   Draft& add(Bytes size, Stream stream = 0) { return add({.size = size, .offset = 0, .stream = stream}); }
   Draft& add_varying(Bytes size) { return add({.size = size, .offset = 0, .varying = true, .power = 1}); }
+  Draft& add_in_tiles(Bytes size, Bytes tile) {
+    return add({.size = size, .offset = 0, .varying = true, .power = 1, .tile = tile});
+  }
   Draft& add_dynamic(Bytes size) { return add({.size = size, .offset = kUnplanned, .varying = true}); }
   /// The step begins here.
   Draft& step() {
@@ -397,6 +400,22 @@ TEST(Matcher, TellsVaryingSizesApartByTheLengthOfTheStep) {
       const auto size = static_cast<double>(draft.plan().slots[i].size);
       const std::optional<std::uint32_t> slot = job.ask(static_cast<Bytes>(size * length));
       EXPECT_EQ(slot, i) << "length " << length;
+    }
+  }
+}
+
+TEST(Matcher, FollowsSizesThatAreRoundedUpToTiles) {
+  constexpr Bytes kTile = 2 * kMiB;
+  Draft draft;
+  draft.step();
+  for (int i = 0; i < 20; ++i) draft.add_varying(16 * kMiB).add_in_tiles(16 * kMiB, kTile).add_varying(20 * kMiB);
+  Follower job(draft);
+  for (const double length : {0.8, 0.502, 1.0}) {  // of 0.502, both 10 MiB
+    job.begin_step();
+    for (std::uint32_t i = 0; i < draft.plan().slots.size(); ++i) {
+      const Slot& slot = draft.plan().slots[i];
+      const auto size = static_cast<Bytes>(static_cast<double>(slot.size) * length);
+      EXPECT_EQ(job.ask(slot.tile > 0 ? align_up(size, kTile) : size), i) << "length " << length;
     }
   }
 }

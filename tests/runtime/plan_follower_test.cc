@@ -325,19 +325,44 @@ TEST_F(PlanFollowerTest, RaisesSlotsThatGrowWithTheSquareOfTheLengthByItsSquare)
   EXPECT_EQ(follower.advise(params(25 * kMiB)).place, (Interval{kBase + 16 * kMiB, kBase + 41 * kMiB}));
 }
 
+TEST_F(PlanFollowerTest, RaisesSlotsInTilesToWholeTiles) {
+  Plan plan = stack(StepShape::kVarying, 4, 16 * kMiB)->plan();
+  plan.slots[2].tile = kMiB;
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  follower.prove(true);
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  const auto longer = 16 * kMiB + kMiB / 2;
+  EXPECT_EQ(follower.advise(params(longer)).place, (Interval{kBase + 16 * kMiB, kBase + 16 * kMiB + longer}));
+  EXPECT_EQ(follower.advise(params(17 * kMiB)).place->length(), 17 * kMiB);
+  EXPECT_EQ(follower.range().length(), (16 + 17) * kMiB + 2 * longer);
+}
+
+/// A step whose slots have two sizes in turn, but for the first as stack() has them.
+std::shared_ptr<const PlanIndex> stack_of_two_sizes(std::size_t count) {
+  Plan plan = stack(StepShape::kVarying, count, 16 * kMiB)->plan();
+  plan.arena = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Slot& slot = plan.slots[i];
+    if (i > 0 && i % 2 == 0) slot.size = 32 * kMiB;
+    slot.offset = std::exchange(plan.arena, plan.arena + slot.size);
+  }
+  return std::make_shared<PlanIndex>(std::move(plan));
+}
+
 TEST_F(PlanFollowerTest, RaisesTwiceInAStepAroundWhatWasPutBetween) {
-  PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
+  PlanFollower follower(stack_of_two_sizes(7), kBase, policy);
   follower.prove(true);
   follower.begin_step();
   follower.advise(params(16 * kMiB));
   std::vector<Interval> placed;
-  for (const Bytes size : {17, 18, 18, 20}) {
+  for (const Bytes size : {17, 36, 18, 40, 20, 40}) {
     const Advice advice = follower.advise(params(size * kMiB));
-    if (!advice.place) continue;  // alone in its size
+    if (!advice.place) continue;  // alone in its length
     for (const Interval& other : placed) EXPECT_FALSE(overlaps(*advice.place, other));
     placed.push_back(*advice.place);
   }
-  EXPECT_GE(placed.size(), 2U);
+  EXPECT_EQ(placed.size(), 4U);
 }
 
 TEST_F(PlanFollowerTest, APlanThatNoStepThatRepeatsWasAsIsNotRaised) {
@@ -370,15 +395,16 @@ TEST_F(PlanFollowerTest, OnlyStepsBehindThePrologueRepeat) {
   EXPECT_TRUE(steps_alone.has_repeated());
 }
 
-TEST_F(PlanFollowerTest, ALaterSlotThatIsAloneInItsSizeRaisesNoOthers) {
-  PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
+TEST_F(PlanFollowerTest, LaterSlotsOfOneSizeRaiseNoOthers) {
+  PlanFollower follower(stack_of_two_sizes(7), kBase, policy);
   follower.prove(true);
   follower.begin_step();
-  follower.advise(params(16 * kMiB));
-  follower.advise(params(8 * kMiB));
+  for (const Bytes size : {16, 8, 16}) EXPECT_TRUE(follower.advise(params(size * kMiB)).place);
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
-  EXPECT_EQ(follower.range().length(), 80 * kMiB);
-  EXPECT_TRUE(follower.advise(params(20 * kMiB)).place) << "two are another length";
+  EXPECT_TRUE(follower.advise(params(32 * kMiB)).place) << "out of proportion: the one before may be another's";
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
+  EXPECT_EQ(follower.range().length(), 160 * kMiB);
+  EXPECT_TRUE(follower.advise(params(40 * kMiB)).place) << "two that agree are another length";
 }
 
 }  // namespace
