@@ -50,12 +50,6 @@ class Matcher {
 
   /// A step begins.
   void begin_step();
-  /// Whether the step that ended last was one that repeats, and none of the prologue.
-  [[nodiscard]] bool has_repeated() const {
-    // A plan without a prologue begins with such a step.
-    const Plan& plan = index_->plan();
-    return steps_begun_ > plan.prologue_steps + (plan.prologue > 0 ? 1 : 0);
-  }
 
   [[nodiscard]] const PlanIndex& index() const { return *index_; }
 

@@ -13,7 +13,7 @@ void PlanFollower::begin_step() {
 /// A request of `size` bytes, which tells the length of the step, has come to a slot that is smaller: the
 /// others of varying size are going to be too small by the same share.
 void PlanFollower::raise(std::uint32_t slot, Bytes size) {
-  if (plan().shape != StepShape::kVarying || !tells_length_) return;
+  if (plan().shape != StepShape::kVarying || !is_proven_) return;
   const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
   if (share <= share_) return;
   share_ = share;

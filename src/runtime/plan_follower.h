@@ -49,9 +49,9 @@ struct Advice {
 ///
 /// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
 /// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
-/// varying size are raised by that share, for good, if a step that repeats was as planned before: a
-/// request of a step that is nothing like the plan's may be larger than any slot, too. So a longer step moves
-/// the range's upper end, and the places in it by a little.
+/// varying size are raised by that share, for good, if a step was as planned before: a request of a job that is
+/// nothing like the plan's may be larger than any slot, too. So a longer step moves the range's upper end, and
+/// the places in it by a little.
 class PlanFollower {
  public:
   /// No place ends above `end`. `policy` must outlive this.
@@ -77,13 +77,8 @@ class PlanFollower {
   /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
   /// knows its requests: it may be another job's.
   [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
-  /// Whether the step that ended last was one that repeats.
-  [[nodiscard]] bool has_repeated() const { return matcher_.has_repeated(); }
-  /// A step was as planned; `repeats`: one that repeats.
-  void prove(bool repeats) {
-    is_proven_ = true;
-    tells_length_ = tells_length_ || repeats;
-  }
+  /// A step was as planned.
+  void prove() { is_proven_ = true; }
   [[nodiscard]] bool is_proven() const { return is_proven_; }
 
   /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
@@ -100,7 +95,6 @@ class PlanFollower {
   Bytes base_;
   Bytes end_;
   bool is_proven_ = false;
-  bool tells_length_ = false;     ///< a step that repeats was as planned: another may be longer
   std::uint32_t slot_ = 0;        ///< matched last
   std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded

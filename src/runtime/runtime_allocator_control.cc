@@ -41,7 +41,7 @@ void RuntimeAllocator::begin_step() {
     memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
     if (follower_ && proves_plan(accounts_.last_step(), follower_->index().planned_in_step(), policy_))
-      follower_->prove(follower_->has_repeated());
+      follower_->prove();
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
@@ -65,7 +65,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, memory_.region(Region::kPlanned).upper);
-  if (is_proven) follower_->prove(true);
+  if (is_proven) follower_->prove();
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());

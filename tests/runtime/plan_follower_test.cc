@@ -261,7 +261,7 @@ std::shared_ptr<const PlanIndex> stack(StepShape shape, std::size_t count, Bytes
 
 TEST_F(PlanFollowerTest, RaisesTheSlotsOfALongerStepByWhatItsFirstRequestShows) {
   PlanFollower follower(stack(StepShape::kVarying, 4, 16 * kMiB), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   EXPECT_EQ(follower.advise(params(16 * kMiB)).place, (Interval{kBase, kBase + 16 * kMiB}));
   const Advice second = follower.advise(params(20 * kMiB));
@@ -282,7 +282,7 @@ TEST_F(PlanFollowerTest, RaisesNoSlotsWhereStepsAreAlikeOrTheSizeTellsTooLittle)
   EXPECT_EQ(alike.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
   EXPECT_EQ(alike.range().length(), 64 * kMiB);
   PlanFollower small(stack(StepShape::kVarying, 4, 64 * kKiB), kBase, policy);
-  small.prove(true);
+  small.prove();
   small.begin_step();
   small.advise(params(64 * kKiB));
   EXPECT_EQ(small.advise(params(80 * kKiB)).why, Unplanned::kTooLarge);
@@ -298,7 +298,7 @@ TEST_F(PlanFollowerTest, PutsTheRestOfALongerStepAboveWhatLivesAndTheNextOneBelo
   for (std::size_t i = 1; i < plan.slots.size(); ++i) let_vary(plan.slots[i]);
   plan.arena = 40 * kMiB;
   PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   follower.advise(params(8 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase, kBase + 20 * kMiB}));
@@ -313,7 +313,7 @@ TEST_F(PlanFollowerTest, RaisesSlotsThatGrowWithTheSquareOfTheLengthByItsSquare)
   Plan plan = stack(StepShape::kVarying, 4, 16 * kMiB)->plan();
   let_vary(plan.slots[1], 2);
   PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   follower.advise(params(16 * kMiB));
   EXPECT_EQ(follower.advise(params(25 * kMiB)).why, Unplanned::kTooLarge) << "a square tells no length";
@@ -329,7 +329,7 @@ TEST_F(PlanFollowerTest, RaisesSlotsInTilesToWholeTiles) {
   Plan plan = stack(StepShape::kVarying, 4, 16 * kMiB)->plan();
   plan.slots[2].tile = kMiB;
   PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   follower.advise(params(16 * kMiB));
   const auto longer = 16 * kMiB + kMiB / 2;
@@ -352,7 +352,7 @@ std::shared_ptr<const PlanIndex> stack_of_two_sizes(std::size_t count) {
 
 TEST_F(PlanFollowerTest, RaisesTwiceInAStepAroundWhatWasPutBetween) {
   PlanFollower follower(stack_of_two_sizes(7), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   follower.advise(params(16 * kMiB));
   std::vector<Interval> placed;
@@ -365,9 +365,8 @@ TEST_F(PlanFollowerTest, RaisesTwiceInAStepAroundWhatWasPutBetween) {
   EXPECT_EQ(placed.size(), 4U);
 }
 
-TEST_F(PlanFollowerTest, APlanThatNoStepThatRepeatsWasAsIsNotRaised) {
+TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsNotRaised) {
   PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
-  follower.prove(false);  // but for one of the prologue
   follower.begin_step();
   follower.advise(params(16 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
@@ -376,28 +375,9 @@ TEST_F(PlanFollowerTest, APlanThatNoStepThatRepeatsWasAsIsNotRaised) {
   EXPECT_EQ(follower.range().length(), 80 * kMiB);
 }
 
-TEST_F(PlanFollowerTest, OnlyStepsBehindThePrologueRepeat) {
-  Plan plan;
-  plan.slots = row(4);
-  plan.prologue = 2;
-  plan.prologue_steps = 1;
-  plan.arena = kGiB;
-  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
-  follower.begin_step();
-  EXPECT_FALSE(follower.has_repeated()) << "the prologue's step begins";
-  follower.begin_step();
-  EXPECT_FALSE(follower.has_repeated()) << "it has ended";
-  follower.begin_step();
-  EXPECT_TRUE(follower.has_repeated());
-  PlanFollower steps_alone = follow(row(4));
-  EXPECT_FALSE(steps_alone.has_repeated());
-  steps_alone.begin_step();
-  EXPECT_TRUE(steps_alone.has_repeated());
-}
-
 TEST_F(PlanFollowerTest, LaterSlotsOfOneSizeRaiseNoOthers) {
   PlanFollower follower(stack_of_two_sizes(7), kBase, policy);
-  follower.prove(true);
+  follower.prove();
   follower.begin_step();
   for (const Bytes size : {16, 8, 16}) EXPECT_TRUE(follower.advise(params(size * kMiB)).place);
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
