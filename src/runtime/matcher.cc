@@ -121,8 +121,8 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding + entry.tile;
 }
 
-/// Whether it is the first of the step, or slots of two sizes have shown its share: requests that are taken for
-/// others are out of proportion there. A small size is rounded too much to tell, and so is one in tiles.
+/// Whether it is the first of the step, or slots of two sizes have shown its share: requests that are taken
+/// for others are out of proportion there. A small size is rounded too much to tell, and so is one in tiles.
 bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
   const Bytes least = index_->plan().alignment * policy_->rounding;
   if (entry.power != 1 || entry.tile > 0 || asked.size < least) return false;

@@ -49,9 +49,9 @@ struct Advice {
 ///
 /// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
 /// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
-/// varying size are raised by that share, for good, if a step was as planned before: a request of a job that is
-/// nothing like the plan's may be larger than any slot, too. So a longer step moves the range's upper end, and
-/// the places in it by a little.
+/// varying size are raised by that share, for good, if a step was as planned before: a request of a job that
+/// is nothing like the plan's may be larger than any slot, too. So a longer step moves the range's upper end,
+/// and the places in it by a little.
 class PlanFollower {
  public:
   /// No place ends above `end`. `policy` must outlive this.

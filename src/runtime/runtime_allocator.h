@@ -92,8 +92,8 @@ class RuntimeAllocator {
   void place_unplanned(bool on);
 
   [[nodiscard]] bool follows_plan() const;
-  /// Whether the arena held more in the last step than ever before, than the budget and than the plan needs,
-  /// under a plan of steps that have lengths.
+  /// Whether the arena held more in the last step than ever before and than the plan needs, under a plan of
+  /// steps that have lengths, and beyond the budget more than in any step without a plan.
   [[nodiscard]] bool plan_costs_memory() const;
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;
@@ -152,6 +152,7 @@ class RuntimeAllocator {
 
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
   [[nodiscard]] std::optional<Bytes> base_for(Bytes size);
+  [[nodiscard]] Bytes held_in_last_step() const;
 
   /// One call in so many is timed.
   static constexpr Tick kTimed = 64;
@@ -168,6 +169,7 @@ class RuntimeAllocator {
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
+  Bytes excess_ = 0;        ///< the most held beyond the budget in a step without a plan
   Tick refused_until_ = 0;  ///< the device has no memory until then
   Tick now_ = 0;
   Tick step_began_ = 0;

@@ -12,8 +12,8 @@ namespace {
 /// of steps.
 constexpr Bytes kAhead = 2;
 
-/// Whether a step was as planned, but for a few requests: it took the plan's places, and asked for nothing that
-/// the plan does not know.
+/// Whether a step was as planned, but for a few requests: it took the plan's places, and asked for nothing
+/// that the plan does not know.
 bool proves_plan(const Served& step, std::int64_t places, const Policy& policy) {
   const std::int64_t unknown =
       step.beside_plan() - step.unplanned[static_cast<std::size_t>(Unplanned::kDynamic)];
@@ -37,6 +37,7 @@ void RuntimeAllocator::begin_step() {
     order_.watch_frees(accounts_.memory_moved());
     pending_.release_passed();
     refused_until_ = 0;
+    if (!follower_) excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
     if (follower_) follower_->begin_step();
     memory_.spare(plan_range());
     as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
@@ -108,12 +109,17 @@ bool RuntimeAllocator::plan_costs_memory() const {
   const std::scoped_lock lock(mutex_);
   if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
     return false;
-  const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
   // The job that a saved plan was made from came to hold what the plan needs, and so will this one; what it
   // asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
-  const Bytes fair = std::max(memory_.budget(), needed + policy_.slack(needed));
-  return peaks.reserved - peaks.fallback_reserved > fair;
+  const Bytes fair = std::max(memory_.budget() + excess_, needed + policy_.slack(needed));
+  return held_in_last_step() > fair;
+}
+
+/// The most behind the arena.
+Bytes RuntimeAllocator::held_in_last_step() const {
+  const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
+  return peaks.reserved - peaks.fallback_reserved;
 }
 
 std::int64_t RuntimeAllocator::planned_in_step() const {

@@ -408,7 +408,8 @@ TEST(Matcher, FollowsSizesThatAreRoundedUpToTiles) {
   constexpr Bytes kTile = 2 * kMiB;
   Draft draft;
   draft.step();
-  for (int i = 0; i < 20; ++i) draft.add_varying(16 * kMiB).add_in_tiles(16 * kMiB, kTile).add_varying(20 * kMiB);
+  for (int i = 0; i < 20; ++i)
+    draft.add_varying(16 * kMiB).add_in_tiles(16 * kMiB, kTile).add_varying(20 * kMiB);
   Follower job(draft);
   for (const double length : {0.8, 0.502, 1.0}) {  // of 0.502, both 10 MiB
     job.begin_step();

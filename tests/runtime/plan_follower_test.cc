@@ -381,7 +381,8 @@ TEST_F(PlanFollowerTest, LaterSlotsOfOneSizeRaiseNoOthers) {
   follower.begin_step();
   for (const Bytes size : {16, 8, 16}) EXPECT_TRUE(follower.advise(params(size * kMiB)).place);
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
-  EXPECT_TRUE(follower.advise(params(32 * kMiB)).place) << "out of proportion: the one before may be another's";
+  EXPECT_TRUE(follower.advise(params(32 * kMiB)).place)
+      << "out of proportion: the one before may be another's";
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
   EXPECT_EQ(follower.range().length(), 160 * kMiB);
   EXPECT_TRUE(follower.advise(params(40 * kMiB)).place) << "two that agree are another length";
