@@ -93,7 +93,7 @@ class RuntimeAllocator {
 
   [[nodiscard]] bool follows_plan() const;
   /// Whether the arena held more in the last step than ever before and than the plan needs, under a plan of
-  /// steps that have lengths, and beyond the budget more than in any step without a plan.
+  /// steps that have lengths, and beyond the budget more than the slack and than in any step without a plan.
   [[nodiscard]] bool plan_costs_memory() const;
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;

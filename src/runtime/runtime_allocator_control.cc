@@ -112,7 +112,9 @@ bool RuntimeAllocator::plan_costs_memory() const {
   // The job that a saved plan was made from came to hold what the plan needs, and so will this one; what it
   // asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
-  const Bytes fair = std::max(memory_.budget() + excess_, needed + policy_.slack(needed));
+  // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
+  const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
+  const Bytes fair = std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
   return held_in_last_step() > fair;
 }
 
