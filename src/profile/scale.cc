@@ -197,6 +197,21 @@ class VaryingSizes {
     return shares;
   }
 
+  /// By step: the share of the longest batch. Half of the bytes tell it, or its square, where attention keeps
+  /// its scores: whichever more of the rows are in proportion to.
+  [[nodiscard]] std::vector<double> lengths_of(const std::vector<std::size_t>& rows) const {
+    const std::vector<double> shares = shares_of(rows);
+    std::vector<double> roots;
+    for (const double share : shares) roots.push_back(std::sqrt(share));
+    const auto in_proportion = [&](const std::vector<double>& lengths) {
+      return std::ranges::count_if(rows, [&](std::size_t row) {
+        const std::optional<Form> form = find_form(samples(row, lengths));
+        return form && form->power() == 1;
+      });
+    };
+    return in_proportion(roots) > in_proportion(shares) ? roots : shares;
+  }
+
   /// The row's sizes at the shares of each step.
   [[nodiscard]] Samples samples(std::size_t row, const std::vector<double>& shares) const {
     Samples samples;
@@ -327,7 +342,7 @@ void fit_to_longest(Pattern& pattern, const Trace& trace,
   const VaryingSizes varying(pattern, trace);
   for (const std::vector<std::size_t>& batch : batches) {
     const std::vector<std::size_t> rows = varying.rows_of(batch);
-    const std::vector<double> shares = varying.shares_of(rows);
+    const std::vector<double> shares = varying.lengths_of(rows);
     for (const std::size_t row : rows) {
       const Samples samples = varying.samples(row, shares);
       Position& position = pattern.positions[varying.positions()[row]];

@@ -180,6 +180,24 @@ TEST(Scale, TwoLengthsAreEnoughToTellTilesFromAConstant) {
   EXPECT_TRUE(length_foretells_sizes(profile_of(trace).pattern));
 }
 
+TEST(Scale, TellsTheLengthWhereMostBytesGrowWithItsSquare) {
+  Job job;
+  for (const Bytes length : {300, 200, 240, 400, 310, 280}) {
+    job.mark(text("step ", length));
+    std::vector<RequestId> kept;
+    for (int i = 0; i < 30; ++i) {
+      for (const Bytes width : {4096, 8192, 16384, 1024}) kept.push_back(job.allocate(width * length));
+      kept.push_back(job.allocate(4096 * length * length));  // attention scores
+    }
+    job.free_all(kept);
+  }
+  job.mark("end");
+  const Pattern pattern = profile_of(job.trace()).pattern;
+  ASSERT_EQ(pattern.positions.size(), 150);
+  for (std::size_t p = 0; p < pattern.positions.size(); ++p)
+    EXPECT_EQ(pattern.positions[p].power, p % 5 == 4 ? 2 : 1) << "position " << p;
+}
+
 TEST(Scale, KnowsWhetherSizesFollowOneLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const SizeOf same = [](Bytes) { return Bytes{12'345}; };
