@@ -35,7 +35,8 @@ bool length_foretells_sizes(const Pattern& pattern);
 
 /// For sizes that follow one length: tells with which power of it each position grows, and lets each be as
 /// large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
-/// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its length, or its square.
+/// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its length, or its
+/// square.
 void fit_to_longest(Pattern& pattern, const Trace& trace,
                     const std::vector<std::vector<std::size_t>>& batches);
 
