@@ -201,8 +201,8 @@ class VaryingSizes {
   /// its scores: whichever more of the rows are in proportion to.
   [[nodiscard]] std::vector<double> lengths_of(const std::vector<std::size_t>& rows) const {
     const std::vector<double> shares = shares_of(rows);
-    std::vector<double> roots;
-    for (const double share : shares) roots.push_back(std::sqrt(share));
+    std::vector<double> roots = shares;
+    for (double& root : roots) root = std::sqrt(root);
     const auto in_proportion = [&](const std::vector<double>& lengths) {
       return std::ranges::count_if(rows, [&](std::size_t row) {
         const std::optional<Form> form = find_form(samples(row, lengths));
