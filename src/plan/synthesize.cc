@@ -1,7 +1,6 @@
 #include "plan/synthesize.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -220,21 +219,18 @@ class JobBuilder {
   JobInstance job_;
 };
 
-/// Gaps between streams, the wider first, as shares of the step.
-constexpr std::array<Time, 4> kGapFractions = {16, 32, 64, 128};
-
-Time step_fraction(const Plan& plan, Time fraction) {
-  return std::max<Time>(static_cast<Time>(plan.slots.size() - plan.prologue) / fraction, 1);
-}
+/// The widest gap between streams that is tried, as a share of the step.
+constexpr Time kWidestGap = 16;
 
 /// Sets the widest lane gap that need not cost more than it is worth.
 void choose_stream_gap(Instance& instance, const Plan& plan) {
   instance.lane_gap = 0;
   const auto least = static_cast<double>(lower_bound_of(instance));
-  for (const Time fraction : kGapFractions) {
-    instance.lane_gap = step_fraction(plan, fraction);
-    if (static_cast<double>(lower_bound_of(instance)) <= kGoodEnough * least) break;
-  }
+  const auto is_too_wide = [&] {
+    return static_cast<double>(lower_bound_of(instance)) > kGoodEnough * least;
+  };
+  instance.lane_gap = static_cast<Time>(plan.slots.size() - plan.prologue) / kWidestGap;
+  while (instance.lane_gap > 0 && is_too_wide()) instance.lane_gap /= 2;
 }
 
 /// What is to be packed.

@@ -119,6 +119,24 @@ TEST(Synthesize, SharesBetweenStreamsAcrossTheTurnOfTheStep) {
   }
 }
 
+TEST(Synthesize, GivesUpTheGapWhereMemoryChangesStreamsAtOnce) {
+  Job job;
+  const auto use_and_hand_over = [&job] {
+    for (int i = 0; i < 100; ++i) job.touch(1024, i % 2 == 0 ? 0 : 5);
+    job.touch(1 << 20, 0);
+    job.touch(1 << 20, 5);
+  };
+  for (int step = 0; step < 4; ++step) {
+    job.mark(text("step ", step));
+    use_and_hand_over();
+  }
+  job.mark("end");
+  const Trace trace = job.trace();
+  const Plan plan = checked_plan(trace);
+  EXPECT_EQ(plan.stream_gap, 0);
+  EXPECT_LE(plan.arena, peak_requested(trace) * 301 / 300);
+}
+
 TEST(Synthesize, KeepsTheGapWherePersistentRequestsTakeAnotherStreamsBytes) {
   // In the prologue, scratch memory of one stream makes room for weights that another stream owns.
   Job job;
