@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Runs the project's tests and checks, one after the other, and says for each how long it took:
+# Runs the project's tests and checks and says for each how long it took:
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
-# In brackets, how long the processors were busy for it. Stages that leave processors idle run beside those that follow.
-# A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
+# In brackets, how long the processors were busy for it. Two stages run at a time, each when what it needs is there:
+# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(release asan tsan fuzzers format shell_lint docs python_lint tidy
-              release_tests asan_tests tsan_tests asan_command null_cuda python_tests wheel null_tests wheel_tests fuzz)
-readonly beside_others=(python_lint asan_command null_cuda wheel_tests)
+readonly all=(release asan null_cuda tsan fuzzers format shell_lint docs python_lint tidy release_tests asan_tests
+              tsan_tests asan_command python_tests wheel null_tests wheel_tests fuzz)
+readonly -A needs=([release_tests]=release [quick_tests]=release [quick_python]=release [asan_tests]=asan
+                   [tsan_tests]=tsan [asan_command]="release asan" [python_tests]=release
+                   [null_tests]="release null_cuda" [wheel_tests]=wheel [fuzz]=fuzzers)
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
+export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
 # All but the benches, which `tidy` reads.
@@ -40,11 +43,13 @@ quick_python() {
 asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and the whole plan of one
 # real job. Left out is what takes long here and has one thread: the divergence suite, which replays real jobs,
-# the conformance test that writes gigabytes, single constructors and rings, exact search against trying all orders; the
-# plans of the other real jobs; and the largest search, since smaller ones have as many threads. release_tests runs them.
+# the conformance tests that write gigabytes or allocate one block after the other, gaps in thousands, single
+# constructors and rings, exact search against trying all orders; the plans of the other real jobs; and the largest
+# search and the longest lives of a plan, since smaller ones have as many threads. release_tests runs them.
 tsan_tests() { side_by_side tsan_tests_of plan real_plan device runtime session conformance; }
 tsan_tests_of() {
   local layer=$1 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
+  long+=':*.AlignsEveryBlock/*:*.GivesBackWhatNobodyUses/*:*/ManyGaps.*:*.WithoutAPlanHardlyMore*:*.KeepsAPlanOf*'
   local filter="-$long:Constructors.*:Exact.AgreesWith*:Ring.HoldsNothing*:Search.MeetsTheBoundOfAThousand*"
   if [ "$layer" = real_plan ]; then
     layer=plan filter=Examples/RealPlan.IsSoundAndCloseToTheBound/gpt2_15b_N
@@ -57,7 +62,7 @@ python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$re
 # The oldest and the newest PyTorch whose adapters are built, as builds for CUDA; side by side, each on one core.
 readonly cuda_torch=(2.8.0 "$(sed -n 's/^torch==//p' tools/requirements-newest-torch.txt)")
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }
-null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }  # waits for what is being made
+null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }
 # What does not depend on PyTorch's release runs once: driver calls that fail, with the oldest; what is of C++ alone,
 # the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests that keep a GPU
 # busy for real, with gigabytes that would be the host's here.
@@ -179,31 +184,49 @@ report_stage() {
   if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
 }
 
-report_stages_beside() {
-  local stage left=()
-  for stage in ${beside[@]+"${beside[@]}"}; do
-    if [ -f "$results/$stage.end" ]; then report_stage "$stage"; else left+=("$stage"); fi
+# The first of $waiting that needs nothing of what runs or waits.
+next_stage() {
+  local stage need
+  for stage in ${waiting[@]+"${waiting[@]}"}; do
+    for need in ${needs[$stage]:-}; do
+      if [[ " ${waiting[*]} ${running[*]-} " == *" $need "* ]]; then continue 2; fi
+    done
+    echo "$stage"
+    return
   done
-  beside=(${left[@]+"${left[@]}"})
 }
 
-passed=0 failed=0 beside=()
+# Reports what of $running has ended.
+report_ended() {
+  local stage left=()
+  for stage in ${running[@]+"${running[@]}"}; do
+    if [ -f "$results/$stage.end" ]; then report_stage "$stage"; else left+=("$stage"); fi
+  done
+  running=(${left[@]+"${left[@]}"})
+}
+
+# Prints its other arguments without the first.
+without() {
+  local word
+  for word in "${@:2}"; do [ "$word" = "$1" ] || echo "$word"; done
+}
+
+passed=0 failed=0 running=() waiting=("${@:-${all[@]}}")
 mkdir -p "$results" build/log
-for stage in "${@:-${all[@]}}"; do
+for stage in "${waiting[@]}"; do
   [ "$(type -t "$stage")" = function ] || { echo "no stage named $stage; there are: ${all[*]}" >&2; exit 2; }
-done
-for stage in "${@:-${all[@]}}"; do
   rm -f "$results/$stage".*
-  if [[ " ${beside_others[*]} " == *" $stage "* ]]; then
-    run_stage "$stage" &
-    beside+=("$stage")
-  else
-    run_stage "$stage"
-    report_stage "$stage"
-  fi
-  report_stages_beside
 done
-wait
-report_stages_beside
+while [ "${#waiting[@]}" -gt 0 ] || [ "${#running[@]}" -gt 0 ]; do
+  stage=$(next_stage)
+  if [ -n "$stage" ] && [ "${#running[@]}" -lt 2 ]; then
+    mapfile -t waiting < <(without "$stage" "${waiting[@]}")
+    running+=("$stage")
+    run_stage "$stage" &
+  else
+    wait -n
+    report_ended
+  fi
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -47,6 +47,7 @@ def install(folder: Path) -> None:
     settings = (
         f"build-dir={BUILD}",
         "cmake.build-type=Debug",
+        "cmake.define.CMAKE_UNITY_BUILD=ON",
         "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON",
     )
     options = [word for setting in settings for word in ("--config-settings", setting)]
