@@ -1,5 +1,6 @@
 // rules TRACE...: what each number of src/runtime/policy.h trades. Every job is served online, from its first
 // request on, with one rule at a time at half and at twice its value. rules --only RULE TRACE...: that one.
+// rules --unmarked ...: as if nobody marked the steps.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -118,16 +119,22 @@ void run(const std::vector<Job>& jobs, std::string_view only) {
 int run_main(int count, char** arguments) {
   std::span<char*> paths(arguments + 1, static_cast<std::size_t>(count - 1));
   std::string_view only;
+  const bool unmarked = !paths.empty() && std::string_view(paths[0]) == "--unmarked";
+  if (unmarked) paths = paths.subspan(1);
   if (paths.size() > 1 && std::string_view(paths[0]) == "--only") {
     only = paths[1];
     paths = paths.subspan(2);
   }
   const bool is_rule = only.empty() || std::ranges::count(kRules, only, &Rule::name) > 0;
   if (paths.empty() || !is_rule) {
-    fmt::print(stderr, "usage: rules [--only RULE] TRACE...; a rule is a member of Policy\n");
+    fmt::print(stderr, "usage: rules [--unmarked] [--only RULE] TRACE...; a rule is a member of Policy\n");
     return 2;
   }
-  run(read_jobs(paths), only);
+  std::vector<Job> jobs = read_jobs(paths);
+  if (unmarked) {
+    for (Job& job : jobs) job.steps.clear();
+  }
+  run(jobs, only);
   return 0;
 }
 

@@ -22,13 +22,13 @@ export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 # All but the benches, which `tidy` reads.
 release() { tools/build.sh release stweaver stweaver_library stweaver_pluggable stweaver_tests; }
 asan() { tools/build.sh asan stweaver stweaver_tests; }
-tsan() { tools/build.sh tsan plan_test device_test runtime_test session_test conformance_test; }
+tsan() { tools/build.sh tsan plan_test device_test arena_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 release_tests() { run_ctest release; }
 # What `make check` runs: nothing that replays or plans real jobs, and nothing that takes more than a second.
 quick_tests() { side_by_side quick_tests_of "${layers[@]}"; }
-readonly layers=(base trace profile plan device runtime session archive pareto simulate conformance advise report)
+readonly layers=(base trace profile plan device arena runtime session archive pareto simulate conformance advise report)
 quick_tests_of() {
   local long='Divergence/*:Examples/*:*Examples*:*Recorded*:Traces/*:*/ManyGaps.*:*/Conformance.*/Expandable'
   long+=':*.NeverLetsBlocksShareAByte/*:*.GivesBackWhatNobodyUses/*:*.AlignsEveryBlock/*:Constructors.*'
@@ -46,7 +46,7 @@ asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
 # the conformance tests that write gigabytes or allocate one block after the other, gaps in thousands, single
 # constructors and rings, exact search against trying all orders; the plans of the other real jobs; and the largest
 # search and the longest lives of a plan, since smaller ones have as many threads. release_tests runs them.
-tsan_tests() { side_by_side tsan_tests_of plan real_plan device runtime session conformance; }
+tsan_tests() { side_by_side tsan_tests_of plan real_plan device arena runtime session conformance; }
 tsan_tests_of() {
   local layer=$1 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
   long+=':*.AlignsEveryBlock/*:*.GivesBackWhatNobodyUses/*:*/ManyGaps.*:*.WithoutAPlanHardlyMore*:*.KeepsAPlanOf*'

@@ -1,5 +1,5 @@
 // What each call costs that puts memory behind addresses, by the size of its pages: the table that the design
-// of src/runtime/memory.h rests on (docs/results/driver.md). On a machine with a GPU:
+// of src/arena/memory.h rests on (docs/results/driver.md). On a machine with a GPU:
 //
 //   nvcc -O2 -std=c++20 -o driver_calls bench/gpu/driver_calls.cc -lcuda && ./driver_calls
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/block_table.h"
+#include "arena/block_table.h"
 #include "runtime/meters.h"
 #include "runtime/recorder.h"
 #include "runtime/statistics.h"

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "arena/stream_order.h"
 #include "plan/restack.h"
-#include "runtime/stream_order.h"
 
 namespace stweaver {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/free_space.h"
+#include "arena/free_space.h"
 #include "runtime/plan_index.h"
 #include "runtime/policy.h"
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "arena/memory.h"
 #include "runtime/layout.h"
 #include "runtime/matcher.h"
-#include "runtime/memory.h"
 #include "runtime/plan_index.h"
 
 namespace stweaver {

@@ -1,44 +1,23 @@
-// The table of rules: every number by which the run time trades one thing for another.
+// The table of rules: every number by which the run time trades one thing for another, those of memory
+// included.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "arena/policy.h"
 #include "base/base.h"
-#include "trace/model.h"
 
 namespace stweaver {
 
 /// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
-struct Policy {
-  /// The idle memory that a job may hold.
-  [[nodiscard]] Bytes slack(Bytes most_in_use) const {
-    return std::max(most_in_use / slack_share, least_slack);
-  }
-
-  // Memory (memory.h).
-  /// Addresses reserved for the arena, in sizes of the device's memory: in the region of large requests free
-  /// ones must remain that no extent interrupts for as long as the largest request is.
-  Bytes addresses = 64;
-  /// Memory may be mapped beyond the most ever in use by this share of it,
-  Bytes slack_share = 300;
-  /// and in small jobs by this: a block.
-  Bytes least_slack = 8 * kMiB;
-  /// An extent is never larger: one block pins no more than that.
-  Bytes most_extent = 256 * kMiB;
-  /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in
-  /// blocks of this size while there is slack.
-  Bytes block = 8 * kMiB;
-  /// Later, where steps have lengths, in blocks of this share of the plan's range: the device is slower in
-  /// small extents (docs/results/driver.md).
+struct Policy : ArenaPolicy {
+  // Memory behind a plan (plan_follower.h).
+  /// Once a step was as planned, where steps have lengths, memory is mapped in blocks of this share of the
+  /// plan's range: the device is slower in small extents (docs/results/driver.md).
   Bytes block_share = 1024;
 
-  // Where unplanned requests go (placer.h).
-  /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
-  Bytes small = kMiB;
-  /// Requests from this on have extents of their own.
-  Bytes large = 16 * kMiB;
+  // Where nothing helps (runtime_allocator.h).
   /// After the device refused memory, so many calls go upstream at once.
   std::uint64_t refused_calls = 1000;
 

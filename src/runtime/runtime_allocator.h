@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "arena/block_table.h"
+#include "arena/memory.h"
+#include "arena/pending_frees.h"
+#include "arena/placer.h"
+#include "arena/stream_order.h"
 #include "runtime/accounts.h"
-#include "runtime/block_table.h"
-#include "runtime/memory.h"
-#include "runtime/pending_frees.h"
-#include "runtime/placer.h"
 #include "runtime/plan_follower.h"
 #include "runtime/policy.h"
 #include "runtime/statistics.h"
-#include "runtime/stream_order.h"
 #include "runtime/upstream.h"
 
 namespace stweaver {

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "arena/memory.h"
 #include "base/base.h"
-#include "runtime/memory.h"
 #include "runtime/plan_follower.h"
 
 namespace stweaver {

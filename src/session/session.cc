@@ -7,8 +7,6 @@ namespace stweaver {
 namespace {
 
 constexpr std::size_t kLogLines = 200;
-/// Requests between two looks at a job whose steps nobody marks.
-constexpr std::uint32_t kPoll = 1024;
 
 /// Later recordings begin with what lives by then.
 bool begins_with_the_job(const Trace& trace) {
@@ -159,7 +157,7 @@ void Session::begin_step() {
 
 /// Steps are looked for now and then where nobody marks them.
 void Session::count_request() {
-  if (!finds_steps_ || ++requests_ % kPoll != 0 || captures()) return;
+  if (!finds_steps_ || ++requests_ % LifeCycle::kPoll != 0 || captures()) return;
   const std::unique_lock lock(life_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for_each_place([this](Place& place) {

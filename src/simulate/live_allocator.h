@@ -15,11 +15,14 @@ namespace stweaver {
 template <typename A>
 class LiveAllocator {
  public:
-  /// `begin_step` is what the beginning of a step means for it; nothing if empty.
-  explicit LiveAllocator(A& allocator, std::function<void()> begin_step = {})
-      : allocator_(&allocator), begin_step_(std::move(begin_step)) {}
+  /// `begin_step` is what the beginning of a step means for it, `request` is called before each request;
+  /// nothing if empty.
+  explicit LiveAllocator(A& allocator, std::function<void()> begin_step = {},
+                         std::function<void()> request = {})
+      : allocator_(&allocator), begin_step_(std::move(begin_step)), request_(std::move(request)) {}
 
   std::optional<Address> allocate(Bytes size, Stream stream, Pool pool = 0) {
+    if (request_) request_();
     void* const memory = allocator_->allocate(size, stream, pool);
     if (memory == nullptr && size > 0) return std::nullopt;
     return std::bit_cast<Address>(memory);
@@ -45,6 +48,7 @@ class LiveAllocator {
 
   A* allocator_;
   std::function<void()> begin_step_;
+  std::function<void()> request_;
 };
 
 }  // namespace stweaver

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "runtime/life_cycle.h"
@@ -29,18 +30,12 @@ class Life {
       : allocator_(allocator), cycle_(make(options, device, log)) {}
 
   void begin_step() {
-    const RuntimeStatistics before = allocator_.statistics();
-    cycle_->begin_step();
-    cycle_->wait_for_planner();
-    const RuntimeStatistics now = allocator_.statistics();
-    if (before.plans == 0) story_.before_plan = before.peaks.reserved;
-    if (now.plans > before.plans) {
-      story_.steady_steps = 0;
-      story_.steady = {};
-    } else {
-      note(now.last_step.peaks);
-    }
-    if (now.plans > 0) ++story_.steady_steps;
+    advance([this] { cycle_->begin_step(); });
+  }
+
+  /// Of a job whose steps nobody marks.
+  void count_request() {
+    if (++requests_ % LifeCycle::kPoll == 0) advance([this] { cycle_->poll(); });
   }
 
   void end(Serving& serving) && {
@@ -69,6 +64,21 @@ class Life {
     return std::make_unique<LifeCycle>(allocator_, how);
   }
 
+  void advance(const std::function<void()>& step) {
+    const RuntimeStatistics before = allocator_.statistics();
+    step();
+    cycle_->wait_for_planner();
+    const RuntimeStatistics now = allocator_.statistics();
+    if (before.plans == 0) story_.before_plan = before.peaks.reserved;
+    if (now.plans > before.plans) {
+      story_.steady_steps = 0;
+      story_.steady = {};
+    } else {
+      note(now.last_step.peaks);
+    }
+    if (now.plans > 0) ++story_.steady_steps;
+  }
+
   void note(const Peaks& step) {
     if (story_.steady_steps == 0) return;
     story_.steady.requested = std::max(story_.steady.requested, step.requested);
@@ -78,6 +88,7 @@ class Life {
 
   RuntimeAllocator& allocator_;
   LifeStory story_;
+  std::uint32_t requests_ = 0;
   double plan_seconds_ = 0;  // before the cycle, whose planner writes to it
   std::unique_ptr<LifeCycle> cycle_;
 };
@@ -105,7 +116,10 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
   RuntimeAllocator runtime(device, fallback, options.policy);
   if (options.online) {
     Life life(runtime, options, trace.device, serving.log);
-    LiveAllocator allocator(runtime, [&] { life.begin_step(); });
+    std::function<void()> count;
+    if (options.replay.steps.empty()) count = [&] { life.count_request(); };
+    LiveAllocator allocator(
+        runtime, [&] { life.begin_step(); }, count);
     serving.replay = replay(trace, allocator, options.replay);
     std::move(life).end(serving);
   } else {

@@ -30,7 +30,8 @@ struct ServeOptions {
   /// STWeaver's, from the first request on; none: it begins without.
   std::shared_ptr<const PlanIndex> plan = {};
   /// STWeaver records, plans, adopts and follows as in a live job (LifeCycle). A replay's steps take no time,
-  /// a real job's take longer than planning: so each plan is ready at the next step boundary.
+  /// a real job's take longer than planning: so each plan is ready at the next step boundary. Without steps
+  /// in `replay` they are looked for, as where nobody marks them.
   bool online = false;
   /// Requests that no plan has a place for are served in the arena, and not by PyTorch's default:
   /// RuntimeAllocator::place_unplanned().

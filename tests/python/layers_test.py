@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 
 # Bottom to top. What a layer may include: everything before it, or what is named here.
-LAYERS = ["base", "trace", "profile", "plan", "device", "runtime", "session"]
+LAYERS = ["base", "trace", "profile", "plan", "device", "arena", "runtime", "session"]
 LAYERS += ["archive", "pareto", "simulate", "advise", "report", "cli"]
-NARROWER = {"archive": ["base", "trace"], "pareto": ["base"]}
+NARROWER = {"archive": ["base", "trace"], "arena": ["base", "trace", "device"], "pareto": ["base"]}
 CORE = LAYERS[: LAYERS.index("session") + 1]
 PROGRAMS = {"cli"}  # a program has nothing to offer to other layers, so no umbrella header
 

@@ -5,7 +5,7 @@
 namespace stweaver {
 namespace {
 
-constexpr Bytes kArena = kGiB;
+constexpr Bytes kRange = kGiB;
 constexpr std::int64_t kPlanned = 1000;
 
 class PlanFitTest : public testing::Test {
@@ -15,11 +15,11 @@ class PlanFitTest : public testing::Test {
     StepStatistics step;
     step.served.planned = used;
     step.unplanned_bytes = unplanned;
-    return fit.judge(step, kArena, kPlanned);
+    return fit.judge(step, kRange, kPlanned);
   }
-  Verdict fitting() { return judge(kPlanned, kArena / policy.misfit_share); }
-  Verdict misfitting() { return judge(kPlanned, kArena / policy.misfit_share + 1); }
-  Verdict astray() { return judge(kPlanned / policy.astray_share - 1, kArena); }
+  Verdict fitting() { return judge(kPlanned, kRange / policy.misfit_share); }
+  Verdict misfitting() { return judge(kPlanned, kRange / policy.misfit_share + 1); }
+  Verdict astray() { return judge(kPlanned / policy.astray_share - 1, kRange); }
 
   /// Misfits until the plan is distrusted; 100 at most.
   int misfits_borne() {

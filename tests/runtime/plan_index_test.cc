@@ -20,7 +20,7 @@ Slot slot_on(Bytes size, Bytes offset, Stream stream, Time death, bool varying =
   return {.size = size, .offset = offset, .stream = stream, .death = death, .varying = varying};
 }
 
-Plan plan_of(std::vector<Slot> slots, std::size_t prologue = 0) {
+Plan plan_with(std::vector<Slot> slots, std::size_t prologue = 0) {
   Plan plan;
   plan.prologue = prologue;
   for (const Slot& one : slots) plan.arena = std::max(plan.arena, one.offset + one.size);
@@ -36,9 +36,9 @@ std::vector<std::uint32_t> slots_of(const PlannedStream& stream) {
 
 TEST(PlanIndex, SortsSlotsByStreamInTheirOrder) {
   const PlanIndex index(
-      plan_of({slot_on(512, 0, 0, kForever), slot_on(512, 512, 7, kForever), slot_on(512, 1024, 0, 3),
-               slot_on(512, 1024, 7, 4), slot_on(512, 1536, 0, 5)},
-              2));
+      plan_with({slot_on(512, 0, 0, kForever), slot_on(512, 512, 7, kForever), slot_on(512, 1024, 0, 3),
+                 slot_on(512, 1024, 7, 4), slot_on(512, 1536, 0, 5)},
+                2));
   ASSERT_THAT(index.streams(), SizeIs(2));
   EXPECT_EQ(index.streams()[0].stream, 0U);
   EXPECT_THAT(slots_of(index.streams()[0]), ElementsAre(0, 2, 4));
@@ -49,8 +49,8 @@ TEST(PlanIndex, SortsSlotsByStreamInTheirOrder) {
 }
 
 TEST(PlanIndex, TellsHowEachSlotIsRecognized) {
-  const PlanIndex index(plan_of({slot_on(512, 0, 0, 1), slot_on(kMiB, 0, 0, 2, true),
-                                 slot_on(kMiB, kUnplanned, 0, 3, true), slot_on(512, kUnplanned, 0, 4)}));
+  const PlanIndex index(plan_with({slot_on(512, 0, 0, 1), slot_on(kMiB, 0, 0, 2, true),
+                                   slot_on(kMiB, kUnplanned, 0, 3, true), slot_on(512, kUnplanned, 0, 4)}));
   const std::vector<Entry>& entries = index.streams().front().entries;
   EXPECT_FALSE(entries[0].of_any_size);
   EXPECT_TRUE(entries[0].planned);
@@ -69,8 +69,8 @@ TEST(PlanIndex, OfAnEmptyPlanIsEmpty) {
 }
 
 TEST(PlanIndex, HandsOverWhatAnotherStreamHasBytesOf) {
-  const PlanIndex index(plan_of({slot_on(1024, 0, 0, 1), slot_on(512, 512, 7, 2), slot_on(512, 1024, 0, 3),
-                                 slot_on(512, 1536, 7, 4), slot_on(512, kUnplanned, 7, 5)}));
+  const PlanIndex index(plan_with({slot_on(1024, 0, 0, 1), slot_on(512, 512, 7, 2), slot_on(512, 1024, 0, 3),
+                                   slot_on(512, 1536, 7, 4), slot_on(512, kUnplanned, 7, 5)}));
   std::vector<bool> hands_over;
   for (std::uint32_t i = 0; i < 5; ++i) hands_over.push_back(index.layout().hands_over(i));
   EXPECT_THAT(hands_over, ElementsAre(true, true, false, false, false));
@@ -85,7 +85,7 @@ TEST(PlanIndex, HandsOverAsComparingAllPairsTells) {
       slots.push_back(slot_on((any(3) + 1) * 512, any(9) == 0 ? kUnplanned : any(150) * 512,
                               static_cast<Stream>(any(2)), i + 1));
     }
-    const PlanIndex index(plan_of(slots));
+    const PlanIndex index(plan_with(slots));
     for (std::uint32_t i = 0; i < slots.size(); ++i) {
       const bool wanted = std::any_of(slots.begin(), slots.end(), [&](const Slot& other) {
         return other.stream != slots[i].stream && other.offset != kUnplanned &&
@@ -99,15 +99,15 @@ TEST(PlanIndex, HandsOverAsComparingAllPairsTells) {
 }
 
 TEST(PlanIndex, OfOneStreamHandsNothingOver) {
-  const PlanIndex index(plan_of({slot_on(512, 0, 3, 1), slot_on(512, 0, 3, 2)}));
+  const PlanIndex index(plan_with({slot_on(512, 0, 3, 1), slot_on(512, 0, 3, 2)}));
   EXPECT_FALSE(index.layout().hands_over(0) || index.layout().hands_over(1));
 }
 
 TEST(PlanIndex, CountsTheMostThatLiveAtOnce) {
   // A prologue of one, and a step of three of which the last lives on into the next step.
-  const PlanIndex index(plan_of({slot_on(512, 0, 0, kForever), slot_on(512, 512, 0, 2),
-                                 slot_on(512, 1024, 0, 4), slot_on(512, 1536, 0, 5)},
-                                1));
+  const PlanIndex index(plan_with({slot_on(512, 0, 0, kForever), slot_on(512, 512, 0, 2),
+                                   slot_on(512, 1024, 0, 4), slot_on(512, 1536, 0, 5)},
+                                  1));
   EXPECT_EQ(index.most_alive(), 3U);
 }
 
@@ -124,7 +124,7 @@ TEST(PlanIndex, CountsAsListingAllLivesTells) {
       const bool forever = i < prologue && any(1) == 0;
       slots.push_back(slot_on(512, 0, 0, forever ? kForever : static_cast<Time>(i + 1 + any(step - 1))));
     }
-    const PlanIndex index(plan_of(slots, prologue));
+    const PlanIndex index(plan_with(slots, prologue));
     std::size_t most = 0;
     for (std::size_t now = 0; now < prologue + 3 * step; ++now) {
       std::size_t alive = 0;
@@ -181,7 +181,7 @@ TEST(PlanIndex, FindsAnchorsByHashWhereverTheSizesAreKnown) {
   for (Bytes i = 0; i < 30; ++i)
     slots.push_back(slot_on((i % 10 + 1) * 512, i * 8192, 0, static_cast<Time>(i) + 1));
   slots[20].varying = true;
-  const PlanIndex index(plan_of(slots));
+  const PlanIndex index(plan_with(slots));
   const std::vector<PlannedStream::Anchor>& anchors = index.streams().front().anchors;
   EXPECT_THAT(anchors, SizeIs(13 + 2)) << "7 to 19, and 28 and 29 behind the one that varies";
   EXPECT_TRUE(std::is_sorted(anchors.begin(), anchors.end(), [](const auto& a, const auto& b) {

@@ -1171,14 +1171,14 @@ TEST(RuntimeAllocator, ServesElsewhereWhatCannotBeOrdered) {
 // ---- any stream of requests ----
 
 /// Requests at random: often as the plan has them next, often not.
-class Storm {
+class RandomRequests {
  public:
-  Storm(const std::shared_ptr<const PlanIndex>& plan, unsigned seed, double foreign)
+  RandomRequests(const std::shared_ptr<const PlanIndex>& plan, unsigned seed, double foreign)
       : plan_(plan->plan()), random_(seed), foreign_(foreign), watched_(device_, upstream_, plan) {
     watched_.allocator.place_unplanned(seed % 2 == 1);
   }
 
-  void blow(int calls) {
+  void make(int calls) {
     for (int i = 0; i < calls; ++i) {
       if (!blocks_.empty() && chance(0.47)) {
         free_one();
@@ -1237,7 +1237,7 @@ TEST(RuntimeAllocator, NeverLetsTwoLivingBlocksShareAByteWhateverIsAsked) {
     for (const double foreign : {0.02, 0.4, 1.0}) {  // fits, half fits, does not fit
       for (unsigned seed = 0; seed < 4; ++seed) {
         SCOPED_TRACE(text("plan ", which, ", foreign ", foreign, ", seed ", seed));
-        Storm(plans[which], seed, foreign).blow(3000);
+        RandomRequests(plans[which], seed, foreign).make(3000);
         if (HasFailure()) return;
       }
     }

@@ -18,7 +18,7 @@ class Watched {
  public:
   /// Memory is mapped in large blocks even in a job as small as these.
   Watched(Device& device, Upstream& upstream)
-      : allocator(device, upstream, {.least_slack = 16 * kMiB, .block = 16 * kMiB}) {}
+      : allocator(device, upstream, {{.least_slack = 16 * kMiB, .block = 16 * kMiB}}) {}
   /// With a plan that was made in this process.
   Watched(Device& device, Upstream& upstream, std::shared_ptr<const PlanIndex> plan)
       : Watched(device, upstream) {

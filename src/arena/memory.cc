@@ -1,4 +1,4 @@
-#include "runtime/memory.h"
+#include "arena/memory.h"
 
 #include <algorithm>
 #include <chrono>

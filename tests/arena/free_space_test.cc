@@ -1,4 +1,4 @@
-#include "runtime/free_space.h"
+#include "arena/free_space.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "arena/stream_order.h"
 #include "device/device.h"
-#include "runtime/stream_order.h"
 
 namespace stweaver {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "runtime/memory.h"
+#include "arena/memory.h"
 
 namespace stweaver {
 
@@ -19,7 +19,7 @@ namespace stweaver {
 class Placer {
  public:
   /// All must outlive this.
-  Placer(Memory& memory, const StreamOrder& order, const Policy& policy)
+  Placer(Memory& memory, const StreamOrder& order, const ArenaPolicy& policy)
       : memory_(&memory), order_(&order), policy_(&policy) {}
 
   /// Where `size` idle bytes begin that `stream` may use as things are.
@@ -39,7 +39,7 @@ class Placer {
 
   Memory* memory_;
   const StreamOrder* order_;
-  const Policy* policy_;
+  const ArenaPolicy* policy_;
 };
 
 }  // namespace stweaver

@@ -1,4 +1,4 @@
-#include "runtime/block_table.h"
+#include "arena/block_table.h"
 
 #include <cstddef>
 #include <cstdint>

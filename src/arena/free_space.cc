@@ -1,4 +1,4 @@
-#include "runtime/free_space.h"
+#include "arena/free_space.h"
 
 #include <algorithm>
 #include <utility>

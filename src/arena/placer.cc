@@ -1,4 +1,4 @@
-#include "runtime/placer.h"
+#include "arena/placer.h"
 
 #include <algorithm>
 #include <functional>

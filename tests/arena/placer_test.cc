@@ -1,4 +1,4 @@
-#include "runtime/placer.h"
+#include "arena/placer.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,15 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
+#include "support/page.h"
 
 namespace stweaver {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
-
 /// So that a test can run out of them.
-Policy with_few_addresses() {
-  Policy policy;
+ArenaPolicy with_few_addresses() {
+  ArenaPolicy policy;
   policy.addresses = 4;
   return policy;
 }
@@ -52,7 +51,7 @@ class PlacerTest : public testing::Test {
 
   HostDevice host{16 * kGiB};
   FailingDevice device{host};
-  Policy policy = with_few_addresses();
+  ArenaPolicy policy = with_few_addresses();
   StreamOrder order{device};
   Memory memory{device, order, policy};
   Placer placer{memory, order, policy};
@@ -189,7 +188,7 @@ class WindowTest : public testing::Test {
   WindowTest() { policy.least_slack = kGiB; }
 
   HostDevice device{32 * kPage};
-  Policy policy = with_few_addresses();
+  ArenaPolicy policy = with_few_addresses();
   StreamOrder order{device};
   Memory memory{device, order, policy};
   Placer placer{memory, order, policy};

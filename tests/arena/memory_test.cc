@@ -1,4 +1,4 @@
-#include "runtime/memory.h"
+#include "arena/memory.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "support/clocked_device.h"
+#include "support/page.h"
 
 namespace stweaver {
 namespace {
@@ -21,7 +22,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr Bytes kPage = 2 * kMiB;
 constexpr Interval kEverywhere = {0, 4 * kGiB};
 
 /// Pages [first, last).
@@ -30,8 +30,8 @@ Interval pages(Bytes first, Bytes last) {
 }
 
 /// No memory beyond the most ever in use.
-Policy without_slack() {
-  Policy policy;
+ArenaPolicy without_slack() {
+  ArenaPolicy policy;
   policy.addresses = 4;
   policy.least_slack = 0;
   policy.slack_share = Bytes{1} << 60U;
@@ -72,7 +72,7 @@ class MemoryTest : public testing::Test {
 
   HostDevice host{kGiB};
   FailingDevice device{host};
-  Policy policy = without_slack();
+  ArenaPolicy policy = without_slack();
   StreamOrder order{device};
   Memory memory{device, order, policy};
   StreamIndex index = order.index_of(0);
@@ -325,7 +325,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
   ClockedDevice clocked;
   FailingDevice device(clocked);
   StreamOrder order(device, 1);
-  const Policy policy = without_slack();
+  const ArenaPolicy policy = without_slack();
   Memory memory(device, order, policy);
   Tick now = 0;
   const std::vector<std::pair<Interval, Stream>> blocks = {{pages(0, 8), 1}, {pages(8, 10), 2}};
@@ -352,7 +352,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
 TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
   ClockedDevice clocked;
   StreamOrder order(clocked, 1);
-  const Policy policy = without_slack();
+  const ArenaPolicy policy = without_slack();
   Memory memory(clocked, order, policy);
   Tick now = 0;
   std::vector<Work> works;
@@ -478,7 +478,7 @@ TEST(Memory, RegionsCoverTheAddressesSideBySide) {
   for (const Bytes total : {kGiB, 37 * kPage, 17 * kGiB + 12345}) {
     HostDevice device(total);
     StreamOrder order(device);
-    const Policy policy;
+    const ArenaPolicy policy;
     Memory memory(device, order, policy);
     ASSERT_GE(memory.addresses(), 4 * total);
     std::vector<Interval> regions;
@@ -572,7 +572,7 @@ TEST(Memory, GivesAllBackAtItsEnd) {
   HostDevice host(kGiB);
   FailingDevice device(host);
   StreamOrder order(device);
-  const Policy policy;
+  const ArenaPolicy policy;
   {
     Memory memory(device, order, policy);
     ASSERT_TRUE(memory.back(pages(0, 5), kEverywhere, kPage));
@@ -726,7 +726,7 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
 
   ClockedDevice clocked{kCapacity};
   Model device{clocked};
-  Policy policy = without_slack();
+  ArenaPolicy policy = without_slack();
   StreamOrder order{device, 3 * kPage};
   Memory memory{device, order, policy};
   std::mt19937 random{GetParam()};

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/block_table.h"
-#include "runtime/stream_order.h"
+#include "arena/block_table.h"
+#include "arena/stream_order.h"
 
 namespace stweaver {
 

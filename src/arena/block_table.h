@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/free_space.h"
+#include "arena/free_space.h"
 #include "trace/model.h"
 
 namespace stweaver {

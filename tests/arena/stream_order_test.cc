@@ -1,4 +1,4 @@
-#include "runtime/stream_order.h"
+#include "arena/stream_order.h"
 
 #include <cstddef>
 #include <random>

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "arena/free_space.h"
+#include "arena/policy.h"
+#include "arena/stream_order.h"
 #include "device/device.h"
-#include "runtime/free_space.h"
-#include "runtime/policy.h"
-#include "runtime/stream_order.h"
 
 namespace stweaver {
 
@@ -46,7 +46,7 @@ inline constexpr std::size_t kRegions = 4;
 class Memory {
  public:
   /// All must outlive this.
-  Memory(Device& device, StreamOrder& order, const Policy& policy)
+  Memory(Device& device, StreamOrder& order, const ArenaPolicy& policy)
       : device_(&device), order_(&order), policy_(&policy) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -195,7 +195,7 @@ class Memory {
 
   Device* device_;
   StreamOrder* order_;
-  const Policy* policy_;
+  const ArenaPolicy* policy_;
   std::uintptr_t base_ = 0;
   Bytes addresses_ = 0;
   Bytes mapped_ = 0;

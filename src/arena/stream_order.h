@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "arena/free_space.h"
 #include "device/device.h"
-#include "runtime/free_space.h"
 
 namespace stweaver {
 

@@ -1,4 +1,4 @@
-#include "runtime/pending_frees.h"
+#include "arena/pending_frees.h"
 
 #include <algorithm>
 
