@@ -56,7 +56,6 @@ constexpr std::array kRules = {
     Rule{"steps_to_differ", scale<&Policy::steps_to_differ>},
     Rule{"most_steps", scale<&Policy::most_steps>},
     Rule{"first_search", scale<&Policy::first_search>},
-    Rule{"last_search", scale<&Policy::last_search>},
 };
 
 /// Over all jobs.

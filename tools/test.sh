@@ -39,8 +39,11 @@ quick_tests_of() {
 quick_python() {
   pytest tests/python -m 'not slow' --junitxml "$results/quick_python.xml"
 }
-# The divergence suite replays real jobs for minutes and touches no memory: release_tests runs it.
-asan_tests() { run_ctest asan --exclude-regex '^Divergence/'; }
+# The divergence suite replays real jobs for minutes and touches no memory, and the largest searches take the ways of
+# smaller ones: release_tests runs them.
+asan_tests() {
+  run_ctest asan --exclude-regex '^Divergence/|^Search.MeetsTheBoundOfAThousand|^Portfolio.MeetsTheBoundOf.*OnAnyNumber'
+}
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and the whole plan of one
 # real job. Left out is what takes long here and has one thread: the divergence suite, which replays real jobs,
 # the conformance tests that write gigabytes or allocate one block after the other, gaps in thousands, single
@@ -63,14 +66,14 @@ python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$re
 readonly cuda_torch=(2.8.0 "$(sed -n 's/^torch==//p' tools/requirements-newest-torch.txt)")
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }
 null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }
-# What does not depend on PyTorch's release runs once: driver calls that fail, with the oldest; what is of C++ alone,
-# the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests that keep a GPU
-# busy for real, with gigabytes that would be the host's here.
+# What hardly depends on PyTorch's release runs once: driver calls that fail, with the oldest; null CUDA itself, and what
+# is of C++ alone, the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests
+# that keep a GPU busy for real, with gigabytes that would be the host's here.
 null_tests_of() {
-  local python=build/cuda-torch/$1/bin/python status=0 once=()
-  [ "$1" = "${cuda_torch[0]}" ] || once=(--ignore tests/nullcuda/failures_test.py)
+  local python=build/cuda-torch/$1/bin/python status=0 tests=(tests/nullcuda)
+  [ "$1" = "${cuda_torch[0]}" ] || tests+=(nullcuda/tests --ignore tests/nullcuda/failures_test.py)
   export NULLCUDA_CACHE=$PWD/build/nullcuda NULLCUDA_PYTHON=$PWD/$python
-  pytest tests/nullcuda nullcuda/tests "${once[@]}" --junitxml "$results/null_tests.$1.xml" || status=1
+  pytest "${tests[@]}" --junitxml "$results/null_tests.$1.xml" || status=1
   [ "$1" = "${cuda_torch[0]}" ] && return "$status"
   local long='*.AnEventBehindLongWork*:*.AStreamThatWaitsSeesTheWork*:*.CountsMoreWordsThan32Bits*'
   local libraries

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "tidy"
 HEADERS = ["src", "tests", "torch", "nullcuda"]
-SETTINGS = [".clang-tidy", "tests/.clang-tidy", "nullcuda/tests/model/.clang-tidy"]
+SETTINGS = [".clang-tidy", "bench/.clang-tidy", "tests/.clang-tidy", "nullcuda/tests/model/.clang-tidy"]
 
 
 class Unit:

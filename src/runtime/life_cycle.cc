@@ -208,8 +208,8 @@ void LifeCycle::take_plan() {
 
 /// What was recorded does not show what repeats: perhaps it was too little.
 void LifeCycle::record_longer() {
-  const bool is_enough =
-      steps_ > 0 ? steps_to_record_ >= policy_.most_steps : requests_to_record_ >= policy_.last_search;
+  const bool is_enough = steps_ > 0 ? steps_to_record_ >= policy_.most_steps
+                                    : requests_to_record_ >= policy_.most_steps * policy_.first_search;
   if (is_enough) return rest(policy_.most_patience, "what was recorded does not show what repeats");
   log("no plan yet: what was recorded does not show what repeats; recording longer");
   steps_to_record_ *= 2;

@@ -40,10 +40,11 @@ struct Policy : ArenaPolicy {
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
 
   // Recording (life_cycle.h).
-  int steps_to_differ = 3;             ///< fewer whole steps do not tell whether steps differ
-  int most_steps = 12;                 ///< recorded, or looked back at, to see whether steps repeat
-  std::int64_t first_search = 20'000;  ///< requests before an unmarked job is searched for steps
-  std::int64_t last_search = 640'000;  ///< requests before it is taken for one that does not repeat
+  int steps_to_differ = 3;  ///< fewer whole steps do not tell whether steps differ
+  /// Recorded, or looked back at, to see whether steps repeat; where nobody marks them, so many times
+  /// first_search.
+  int most_steps = 12;
+  std::int64_t first_search = 20'000;  ///< requests before a job is searched for steps that nobody marks
 };
 
 }  // namespace stweaver

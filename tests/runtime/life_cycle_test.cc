@@ -621,6 +621,25 @@ TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
   EXPECT_GT(seen.back(), 4 * seen.front());
 }
 
+TEST_F(LifeCycleTest, AJobWhoseStepsNobodyMarksIsSearchedLongerAndThenLeftAlone) {
+  LifeCycleOptions how = options();
+  std::vector<std::size_t> seen;
+  how.plan = [&](const Trace& trace) {
+    seen.push_back(trace.requests.size());
+    return Plan();
+  };
+  LifeCycle life(allocator, how);
+  small_program.build();
+  for (int i = 0; i < 1'000'000 && life.stage() != Stage::kResting; ++i) {
+    small_program.step();
+    life.poll();
+    life.wait_for_planner();
+  }
+  ASSERT_EQ(life.stage(), Stage::kResting);
+  ASSERT_EQ(seen.size(), 5U);
+  EXPECT_GT(seen.back(), 8 * seen.front());
+}
+
 TEST_F(LifeCycleTest, FindsStepsThatNobodyMarks) {
   LifeCycle life(allocator, options());
   small_program.build();
