@@ -70,10 +70,10 @@ null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }
 # is of C++ alone, the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests
 # that keep a GPU busy for real, with gigabytes that would be the host's here.
 null_tests_of() {
-  local python=build/cuda-torch/$1/bin/python status=0 tests=(tests/nullcuda)
-  [ "$1" = "${cuda_torch[0]}" ] || tests+=(nullcuda/tests --ignore tests/nullcuda/failures_test.py)
+  local python=build/cuda-torch/$1/bin/python status=0 folders=(tests/nullcuda)
+  [ "$1" = "${cuda_torch[0]}" ] || folders+=(nullcuda/tests --ignore tests/nullcuda/failures_test.py)
   export NULLCUDA_CACHE=$PWD/build/nullcuda NULLCUDA_PYTHON=$PWD/$python
-  pytest "${tests[@]}" --junitxml "$results/null_tests.$1.xml" || status=1
+  pytest "${folders[@]}" --junitxml "$results/null_tests.$1.xml" || status=1
   [ "$1" = "${cuda_torch[0]}" ] && return "$status"
   local long='*.AnEventBehindLongWork*:*.AStreamThatWaitsSeesTheWork*:*.CountsMoreWordsThan32Bits*'
   local libraries
