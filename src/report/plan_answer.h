@@ -21,8 +21,8 @@ struct PlanAnswer {
   double seconds = 0;
   int threads = 0;
   std::string winner;
-  Time stream_gap =
-      0;  ///< requests between streams that share bytes; 0 with one stream, or where more costs memory
+  /// Requests between streams that share bytes; 0 with one stream, and where any distance costs memory.
+  Time stream_gap = 0;
   bool stopped = false;  ///< before its time: the best plan until then
 };
 std::string plan_text(const PlanAnswer& answer);
