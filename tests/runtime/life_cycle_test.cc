@@ -122,6 +122,16 @@ class LifeCycleTest : public ::testing::Test {
     return options;
   }
 
+  /// A planner to which nothing repeats; it notes how many requests it was shown.
+  LifeCycleOptions finding_nothing(std::vector<std::size_t>& seen) {
+    LifeCycleOptions how = options();
+    how.plan = [&seen](const Trace& trace) {
+      seen.push_back(trace.requests.size());
+      return Plan();
+    };
+    return how;
+  }
+
   /// Steps as a job makes them, which is slower than a planner.
   void run(LifeCycle& life, int steps, Bytes scale = 16) {
     for (int i = 0; i < steps; ++i) {
@@ -606,13 +616,8 @@ TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
 }
 
 TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
-  LifeCycleOptions how = options();
   std::vector<std::size_t> seen;
-  how.plan = [&](const Trace& trace) {
-    seen.push_back(trace.requests.size());
-    return Plan();
-  };
-  LifeCycle life(allocator, how);
+  LifeCycle life(allocator, finding_nothing(seen));
   program.build();
   run(life, 60);
   EXPECT_THAT(lines, Contains(HasSubstr("recording longer")));
@@ -622,13 +627,8 @@ TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
 }
 
 TEST_F(LifeCycleTest, AJobWhoseStepsNobodyMarksIsSearchedLongerAndThenLeftAlone) {
-  LifeCycleOptions how = options();
   std::vector<std::size_t> seen;
-  how.plan = [&](const Trace& trace) {
-    seen.push_back(trace.requests.size());
-    return Plan();
-  };
-  LifeCycle life(allocator, how);
+  LifeCycle life(allocator, finding_nothing(seen));
   small_program.build();
   for (int i = 0; i < 1'000'000 && life.stage() != Stage::kResting; ++i) {
     small_program.step();
