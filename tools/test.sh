@@ -3,7 +3,8 @@
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
 # In brackets, how long the processors were busy for it. Two stages run at a time, each when what it needs is there:
-# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. The last line is "N passed, N failed".
+# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. The last line is
+# "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
 set -uo pipefail
@@ -66,9 +67,9 @@ python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$re
 readonly cuda_torch=(2.8.0 "$(sed -n 's/^torch==//p' tools/requirements-newest-torch.txt)")
 null_cuda() { side_by_side tools/cuda_torch.sh "${cuda_torch[@]}"; }
 null_tests() { null_cuda && side_by_side null_tests_of "${cuda_torch[@]}"; }
-# What hardly depends on PyTorch's release runs once: driver calls that fail, with the oldest; null CUDA itself, and what
-# is of C++ alone, the devices and every allocator on memory that null CUDA checks, with the newest. Left out are tests
-# that keep a GPU busy for real, with gigabytes that would be the host's here.
+# Run once, for time: driver calls that fail, with the oldest; null CUDA's own tests, with the newest; and with it what
+# is of C++ alone, the devices and every allocator on memory that null CUDA checks. Left out are tests that keep a GPU
+# busy for real, with gigabytes that would be the host's here.
 null_tests_of() {
   local python=build/cuda-torch/$1/bin/python status=0 folders=(tests/nullcuda)
   [ "$1" = "${cuda_torch[0]}" ] || folders+=(nullcuda/tests --ignore tests/nullcuda/failures_test.py)

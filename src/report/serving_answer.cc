@@ -33,10 +33,12 @@ std::string reasons_text(const Served& served) {
   return text;
 }
 
-std::string steady_text(const LifeStory& story) {
+std::string steady_text(const Serving& serving) {
+  const LifeStory& story = *serving.story;
   std::string text =
       fmt::format("before the first plan {} GiB reserved at most", gib_text(story.before_plan));
-  if (story.steady_steps == 0) return text + "; the job ended before a plan was adopted\n";
+  if (serving.statistics.plans == 0) return text + "; the job ended before a plan was adopted\n";
+  if (story.steady_steps == 0) return text + "\n";  // nobody marks steps
   return text + fmt::format("; since the last one {}, {}, in {}\n", gib_text(story.steady.reserved) + " GiB",
                             efficiency_text(efficiency_of(story.steady)),
                             counted(static_cast<std::size_t>(story.steady_steps), "step"));
@@ -56,7 +58,7 @@ std::string plans_text(const Serving& serving) {
                         counted(static_cast<std::size_t>(all.events), "event"),
                         counted(static_cast<std::size_t>(all.waits), "wait"));
   }
-  if (serving.story) text += steady_text(*serving.story);
+  if (serving.story) text += steady_text(serving);
   for (const std::string& line : serving.log) text += "  " + printable(line) + "\n";
   return text;
 }

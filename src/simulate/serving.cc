@@ -30,7 +30,10 @@ class Life {
       : allocator_(allocator), cycle_(make(options, device, log)) {}
 
   void begin_step() {
-    advance([this] { cycle_->begin_step(); });
+    const bool adopted = advance([this] { cycle_->begin_step(); });
+    const RuntimeStatistics now = allocator_.statistics();
+    if (!adopted) note(now.last_step.peaks);
+    if (now.plans > 0) ++story_.steady_steps;
   }
 
   /// Of a job whose steps nobody marks.
@@ -64,19 +67,16 @@ class Life {
     return std::make_unique<LifeCycle>(allocator_, how);
   }
 
-  void advance(const std::function<void()>& step) {
+  /// Whether a plan was adopted.
+  bool advance(const std::function<void()>& step) {
     const RuntimeStatistics before = allocator_.statistics();
     step();
     cycle_->wait_for_planner();
-    const RuntimeStatistics now = allocator_.statistics();
     if (before.plans == 0) story_.before_plan = before.peaks.reserved;
-    if (now.plans > before.plans) {
-      story_.steady_steps = 0;
-      story_.steady = {};
-    } else {
-      note(now.last_step.peaks);
-    }
-    if (now.plans > 0) ++story_.steady_steps;
+    if (allocator_.statistics().plans == before.plans) return false;
+    story_.steady_steps = 0;
+    story_.steady = {};
+    return true;
   }
 
   void note(const Peaks& step) {

@@ -45,7 +45,7 @@ struct ServeOptions {
 /// What a life cycle cost and came to.
 struct LifeStory {
   Bytes before_plan = 0;          ///< reserved at most before the first plan was adopted
-  std::int64_t steady_steps = 0;  ///< begun since the last plan was adopted
+  std::int64_t steady_steps = 0;  ///< begun since the last plan was adopted, of those that somebody marks
   Peaks steady;                   ///< in them
 };
 

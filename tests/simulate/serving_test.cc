@@ -103,6 +103,18 @@ TEST(Serve, OnlineTheJobIsPlannedWhileItRuns) {
   EXPECT_THAT(serving.log, Contains(HasSubstr("following a plan")));
 }
 
+TEST(Serve, OnlineStepsThatNobodyMarksAreLookedFor) {
+  const Trace trace = fixed(40);
+  HostDevice device(kAmpleCapacity);
+  ServeOptions options = {.online = true};
+  options.policy.first_search = requests_of(trace) / 4;
+  const Serving serving = serve(trace, device, options);
+  EXPECT_EQ(serving.statistics.plans, 1) << testing::PrintToString(serving.log);
+  EXPECT_GT(serving.statistics.served.planned, 0);
+  EXPECT_EQ(serving.story->steady_steps, 0) << "no step was marked";
+  EXPECT_GT(serving.story->before_plan, 0);
+}
+
 TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
   constexpr Bytes kLeft = 20 * kMiB;  // in a job of a gigabyte
   const Trace trace = fixed(8, kLarge);
