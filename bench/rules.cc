@@ -43,6 +43,7 @@ constexpr std::array kRules = {
     Rule{"block_share", scale<&Policy::block_share>},
     Rule{"small", scale<&Policy::small>},
     Rule{"large", scale<&Policy::large>},
+    Rule{"pinned_per_call", scale<&Policy::pinned_per_call>},
     Rule{"refused_calls", scale<&Policy::refused_calls>},
     Rule{"near", scale<&Policy::near>},
     Rule{"far", scale<&Policy::far>},

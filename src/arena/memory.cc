@@ -99,8 +99,13 @@ Memory::Ends Memory::ends_of(const Interval& place, std::size_t from) const {
   const Extent* const first = extent_at(above_first, place.lower);
   const Extent* const last = extent_at(above_last, place.upper - 1);
   Ends ends = {.from = above_first > 0 ? above_first - 1 : 0};
-  if (first == nullptr) ends.lacking += place.lower - pages.lower;
-  if (last == nullptr) ends.lacking += pages.upper - place.upper;
+  const auto lack = [&](const Extent* extent, Bytes bytes) {
+    if (extent != nullptr || bytes == 0) return;
+    ends.lacking += bytes;
+    ++ends.unfilled;
+  };
+  lack(first, place.lower - pages.lower);
+  lack(last, pages.upper - place.upper);
   const auto strand = [&](const Extent& extent) {
     // What else is in the extent may be gone before the block is: then all of the rest is pinned.
     const Bytes rest = extent.range.length() - shared(extent.range, place);

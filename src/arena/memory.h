@@ -115,6 +115,7 @@ class Memory {
   /// What a block would take beside its own bytes.
   struct Ends {
     Bytes lacking = 0;     ///< bytes without memory of the pages that it begins and ends in
+    Bytes unfilled = 0;    ///< how many pages those are in
     Bytes stranded = 0;    ///< what else it would pin of idle extents, and of shared ones larger than a block
     std::size_t from = 0;  ///< for places that begin no lower
   };

@@ -16,17 +16,29 @@ struct Piece {
   bool is_extent = false;  ///< all of one
 };
 
-/// What is idle below offsets that are asked for in ascending order.
+/// What free addresses hold below some offset.
+struct Below {
+  Bytes idle = 0;     ///< bytes with memory
+  Bytes movable = 0;  ///< of them, in extents that are all idle
+  Bytes begun = 0;    ///< stretches without memory that begin there
+  Bytes ended = 0;    ///< of them, those that end there, too
+};
+
+/// Tells what free addresses from `begin` on hold below offsets that are asked for in ascending order.
 class IdleBelow {
  public:
-  explicit IdleBelow(const std::vector<Piece>& pieces) : pieces_(&pieces) {}
+  IdleBelow(const std::vector<Piece>& pieces, Bytes begin) : pieces_(&pieces), end_(begin) {}
 
-  /// Bytes.
-  Bytes sum(Bytes offset) {
-    for (; next_ < pieces_->size() && (*pieces_)[next_].range.upper <= offset; ++next_)
-      whole_ += (*pieces_)[next_].range.length();
-    if (next_ == pieces_->size()) return whole_;
-    return whole_ + std::max<Bytes>(offset - (*pieces_)[next_].range.lower, 0);
+  Below at(Bytes offset) {
+    for (; next_ < pieces_->size() && (*pieces_)[next_].range.upper <= offset; ++next_) {
+      passed_ = with((*pieces_)[next_], (*pieces_)[next_].range.length());
+      end_ = (*pieces_)[next_].range.upper;
+    }
+    if (next_ < pieces_->size() && (*pieces_)[next_].range.lower <= offset)
+      return with((*pieces_)[next_], offset - (*pieces_)[next_].range.lower);
+    Below below = passed_;
+    if (end_ < offset) ++below.begun;
+    return below;
   }
 
   /// The idle extent that the offset last asked for lies in; empty, and there, where there is none.
@@ -37,16 +49,32 @@ class IdleBelow {
   }
 
  private:
+  /// All before the piece, and so many bytes of it.
+  [[nodiscard]] Below with(const Piece& piece, Bytes bytes) const {
+    const Bytes stretches = piece.range.lower > end_ ? 1 : 0;
+    return {passed_.idle + bytes, passed_.movable + (piece.is_extent ? bytes : 0), passed_.begun + stretches,
+            passed_.ended + stretches};
+  }
+
   const std::vector<Piece>* pieces_;
   std::size_t next_ = 0;
-  Bytes whole_ = 0;
+  Below passed_;  ///< below `end_`
+  Bytes end_;     ///< of the piece before the next
 };
 
-/// Goes along free addresses from the lowest on, some with idle memory, and tells of each place for a window
-/// that no other place beside it is better than: those that begin or end with a piece of idle memory.
+/// Where a request might lie.
+struct Window {
+  Interval range;
+  Bytes lacking = 0;    ///< bytes without memory
+  Bytes movable = 0;    ///< bytes in extents that are all idle
+  Bytes stretches = 0;  ///< without memory
+};
+
+/// Goes along free addresses from the lowest on, some with idle memory, and tells of the places for a window
+/// that begin or end with a piece of idle memory: none beside them has less behind it that lacks memory.
 class Candidates {
  public:
-  using Visit = std::function<void(const Interval& window, Bytes held)>;
+  using Visit = std::function<void(const Window& window)>;
 
   /// No window is told of that leaves more than `most_stranded` bytes of an idle extent at one of its ends.
   Candidates(Bytes size, Bytes begin, Bytes most_stranded, Visit visit)
@@ -85,14 +113,18 @@ class Candidates {
   /// Windows one above the other.
   class Sweep {
    public:
-    explicit Sweep(const Candidates& of) : of_(&of), below_(of.idle_), below_end_(of.idle_) {}
+    explicit Sweep(const Candidates& of) : of_(&of), below_(of.idle_, of.begin_), below_end_(below_) {}
 
     void consider(Bytes at) {
       const Bytes end = at + of_->size_;
-      const Bytes held = below_end_.sum(end) - below_.sum(at);
+      const Below to = below_end_.at(end);
+      const Below from = below_.at(at);
       if (at - below_.extent_at(at).lower > of_->most_stranded_) return;
       if (below_end_.extent_at(end).upper - end > of_->most_stranded_) return;
-      of_->visit_({at, end}, held);
+      of_->visit_({.range = {at, end},
+                   .lacking = of_->size_ - (to.idle - from.idle),
+                   .movable = to.movable - from.movable,
+                   .stretches = to.begun - from.ended});
     }
 
    private:
@@ -148,21 +180,22 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
   Bytes least = kAny;
-  // A window costs the memory that has to be mapped for it, whole pages, and what it strands.
-  const auto cost_of = [&](const Interval& window, Bytes held) {
-    if (!is_large) return window.length() - held;
-    const Memory::Ends ends = memory_->ends_of(window);
-    if (ends.stranded > most_stranded) return kAny;
-    return window.length() - held + ends.lacking + ends.stranded;
+  // A large request costs the memory that cannot move for as long as it lives, and driver calls: one for each
+  // extent that is mapped, and about one for each `large` bytes that are taken from elsewhere for them.
+  const auto cost_of = [&](const Window& window, const Memory::Ends& ends) {
+    if (!is_large) return window.lacking;
+    const Bytes pinned = window.lacking + window.movable + ends.lacking + ends.stranded;
+    const Bytes calls = window.stretches + ends.unfilled;
+    return pinned + calls * policy_->pinned_per_call +
+           window.lacking * policy_->pinned_per_call / policy_->large;
   };
-  Candidates candidates(size, region.lower, most_stranded, [&](const Interval& window, Bytes held) {
-    // No window costs less than what it lacks, in whole pages where they count.
-    const Bytes missing = size - held;
-    if ((is_large ? align_up(missing, memory_->page_size()) : missing) >= least) return;
-    const Bytes cost = cost_of(window, held);
-    if (cost >= least) return;
+  Candidates candidates(size, region.lower, most_stranded, [&](const Window& window) {
+    if (cost_of(window, {}) >= least) return;
+    const Memory::Ends ends = is_large ? memory_->ends_of(window.range) : Memory::Ends{};
+    const Bytes cost = cost_of(window, ends);
+    if (cost >= least || ends.stranded > most_stranded) return;
     least = cost;
-    best = window;
+    best = window.range;
   });
   std::vector<Interval> gaps;
   (void)memory_->free_space.visit(region.lower, region.length(), [&](const Gap& gap) {

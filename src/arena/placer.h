@@ -15,7 +15,8 @@ namespace stweaver {
 ///   An idle extent that a request takes a part of cannot move for as long as the request lives; so extents
 ///   keep the sizes of the requests that they were made for, and idle ones can be moved whole.
 ///
-/// A request that finds no gap goes where the least memory is missing. Gaps need no wait for another stream.
+/// Requests that find no gap go where the least memory is missing, large ones where they keep the least from
+/// moving and driver calls are few. Gaps need no wait for another stream.
 class Placer {
  public:
   /// All must outlive this.
@@ -25,7 +26,7 @@ class Placer {
   /// Where `size` idle bytes begin that `stream` may use as things are.
   std::optional<Bytes> find(Bytes size, StreamIndex stream);
 
-  /// Where `size` bytes would lack the least memory; nothing when no addresses are left.
+  /// Where `size` bytes would cost the least; nothing when no addresses are left.
   std::optional<Interval> find_window(Bytes size, StreamIndex stream);
 
   /// Maps what a window lacks. False when the device has no memory.

@@ -33,6 +33,8 @@ struct ArenaPolicy {
   Bytes small = kMiB;
   /// Requests from this on have extents of their own.
   Bytes large = 16 * kMiB;
+  /// A large request keeps so much more memory from moving where that saves a driver call.
+  Bytes pinned_per_call = kMiB / 2;
 };
 
 }  // namespace stweaver

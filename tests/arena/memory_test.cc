@@ -545,6 +545,10 @@ TEST_F(MemoryTest, SaysWhatIsLackingOfThePagesAtTheEndsOfAPlace) {
   EXPECT_EQ(memory.ends_of({3 * kPage + 512, 6 * kPage - 512}).lacking, 512) << "it begins where memory is";
   EXPECT_EQ(memory.ends_of({5 * kPage + 512, 6 * kPage - 1024}).lacking, 1536);
   EXPECT_EQ(memory.ends_of({5 * kPage + 512, 5 * kPage + 1024}).lacking, kPage - 512) << "a page of its own";
+  EXPECT_EQ(memory.ends_of({512, 4 * kPage - 512}).unfilled, 0);
+  EXPECT_EQ(memory.ends_of({3 * kPage + 512, 6 * kPage - 512}).unfilled, 1);
+  EXPECT_EQ(memory.ends_of({5 * kPage, 7 * kPage}).unfilled, 0) << "it fills both";
+  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 7 * kPage - 512}).unfilled, 2);
 }
 
 TEST_F(MemoryTest, TakesARangeOnlyIfItIsIdleAndAllowed) {

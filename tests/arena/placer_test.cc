@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,6 +48,12 @@ class PlacerTest : public testing::Test {
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) give(gaps[i], sizes[i]);
     return gaps;
+  }
+  /// Far above all else in the region of large requests.
+  Bytes idle_extent_of(Bytes size) {
+    const Bytes at = memory.region(Region::kLarge).lower + 4 * kGiB;
+    EXPECT_TRUE(memory.back({at, at + size}, {}, kPage));
+    return at;
   }
   [[nodiscard]] bool is_in(Region region, Bytes offset) { return memory.region(region).contains(offset); }
 
@@ -310,6 +318,101 @@ TEST_F(WindowTest, LacksNoMoreThanAnyOtherWindow) {
 
 // ---- windows of large requests ----
 
+/// The first pages of the region of large requests, filled at random with extents of a few pages, idle or
+/// partly in use.
+class HalfPages {
+ public:
+  HalfPages(Memory& memory, std::mt19937& random) {
+    const Bytes begin = memory.region(Region::kLarge).lower;
+    region_ = {begin, begin + 64 * kPage};
+    const auto any = [&](Bytes most) { return std::uniform_int_distribution<Bytes>(0, most)(random); };
+    halves_.resize(static_cast<std::size_t>(region_.length() / kHalf));
+    for (Bytes at = region_.lower; at + 16 * kPage <= region_.upper;) {
+      const Interval extent = {at, at + (1 + any(2)) * kPage};
+      const Bytes what = any(2);  // nothing, idle, or partly in use
+      if (what > 0) map(memory, extent, what == 1 ? 0 : 1 + any(extent.length() / kHalf - 1), any(1) == 0);
+      at = extent.upper;
+    }
+  }
+
+  /// By policy.h's words, with none of the placer's code. Nothing where the window may not be.
+  [[nodiscard]] std::optional<Bytes> cost(const Interval& window, const ArenaPolicy& policy) const {
+    Bytes pinned = 0;
+    Bytes stranded = 0;
+    Bytes lacking = 0;
+    Bytes calls = 0;
+    std::set<std::size_t> extents;
+    bool lacked = false;
+    for (Bytes at = window.lower; at < window.upper; at += kHalf) {
+      const Half& half = half_at(at);
+      if (half.is_used) return std::nullopt;
+      const bool lacks = half.extent == kNone;
+      if (lacks) lacking += kHalf;
+      if (lacks && !lacked) ++calls;
+      lacked = lacks;
+      if (!lacks && extents_[half.extent].is_idle && extents.insert(half.extent).second) {
+        const Interval& extent = extents_[half.extent].range;
+        pinned += extent.length();
+        stranded +=
+            extent.length() - (std::min(extent.upper, window.upper) - std::max(extent.lower, window.lower));
+      }
+    }
+    if (stranded > kPage) return std::nullopt;
+    pinned += lacking;
+    for (const auto& [edge, half] :
+         {std::pair(window.lower, window.lower), std::pair(window.upper, window.upper - kHalf)}) {
+      if (edge % kPage == 0 || half_at(half).extent != kNone) continue;
+      pinned += kHalf;
+      ++calls;
+    }
+    return pinned + calls * policy.pinned_per_call + lacking * policy.pinned_per_call / policy.large;
+  }
+
+  /// Of all windows that begin or end where a block or an extent does.
+  [[nodiscard]] std::optional<Bytes> least_cost(Bytes size, const ArenaPolicy& policy) const {
+    std::optional<Bytes> least;
+    for (Bytes at = region_.lower; at + size <= region_.upper; at += kHalf) {
+      if (!is_edge(at) && !is_edge(at + size)) continue;
+      const std::optional<Bytes> cost = this->cost({at, at + size}, policy);
+      if (cost && (!least || *cost < *least)) least = cost;
+    }
+    return least;
+  }
+
+ private:
+  static constexpr Bytes kHalf = kPage / 2;
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  struct Half {
+    std::size_t extent = kNone;
+    bool is_used = false;
+    bool operator==(const Half&) const = default;
+  };
+  struct Extent {
+    Interval range;
+    bool is_idle = true;
+  };
+
+  void map(Memory& memory, const Interval& extent, Bytes used, bool at_end) {
+    ASSERT_TRUE(memory.back(extent, {}, kPage));
+    const Bytes begin = at_end ? extent.upper - used * kHalf : extent.lower;
+    if (used > 0) memory.take(begin, used * kHalf);
+    for (Bytes at = extent.lower; at < extent.upper; at += kHalf)
+      halves_[index_of(at)] = {extents_.size(), begin <= at && at < begin + used * kHalf};
+    extents_.push_back({extent, used == 0});
+  }
+  [[nodiscard]] bool is_edge(Bytes at) const {
+    return at == region_.lower || at == region_.upper || half_at(at) != half_at(at - kHalf);
+  }
+  [[nodiscard]] std::size_t index_of(Bytes at) const {
+    return static_cast<std::size_t>((at - region_.lower) / kHalf);
+  }
+  [[nodiscard]] const Half& half_at(Bytes at) const { return halves_[index_of(at)]; }
+
+  Interval region_;
+  std::vector<Half> halves_;
+  std::vector<Extent> extents_;
+};
+
 TEST_F(PlacerTest, WindowsOfLargeRequestsTearNoIdleExtent) {
   const Bytes first = take(40 * kMiB);
   const Bytes second = take(64 * kMiB);
@@ -339,6 +442,39 @@ TEST_F(PlacerTest, AWindowMayBeAWholeExtentAmongOthers) {
     give(offset, size * kMiB);
   EXPECT_EQ(take(50 * kMiB), second);
   EXPECT_EQ(memory.mapped(), 130 * kMiB);
+}
+
+TEST_F(PlacerTest, WindowsOfLargeRequestsFillPages) {
+  const Bytes block = take(33 * kMiB);
+  const Bytes idle = idle_extent_of(32 * kMiB);
+  EXPECT_EQ(placer.find_window(33 * kMiB, stream)->lower, block + 33 * kMiB)
+      << "16 pages are enough there; behind the idle extent at " << idle << " there would have to be 17";
+}
+
+TEST_F(PlacerTest, WindowsOfLargeRequestsStayWhereMuchMemoryIs) {
+  take(33 * kMiB);
+  const Bytes idle = idle_extent_of(256 * kMiB);
+  const Interval window = *placer.find_window(257 * kMiB, stream);
+  EXPECT_TRUE(overlaps(window, {idle, idle + 256 * kMiB}));
+  EXPECT_EQ(memory.missing(window), kMiB) << "to move 256 MiB takes more driver calls than a page is worth";
+}
+
+TEST_F(PlacerTest, WindowsOfLargeRequestsCostNoMoreThanAnyOther) {
+  policy.large = 4 * kPage;
+  policy.least_slack = kGiB;
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    HostDevice fresh(kGiB);
+    StreamOrder fresh_order(fresh);
+    Memory held(fresh, fresh_order, policy);
+    Placer fresh_placer(held, fresh_order, policy);
+    const StreamIndex taker = fresh_order.index_of(0);
+    const HalfPages layout(held, random);
+    const Bytes size = (8 + static_cast<Bytes>(random() % 9)) * kPage / 2;
+    const std::optional<Interval> window = fresh_placer.find_window(size, taker);
+    ASSERT_TRUE(window);
+    ASSERT_EQ(layout.cost(*window, policy), layout.least_cost(size, policy)) << "round " << round;
+  }
 }
 
 TEST_F(PlacerTest, MapsALargeJobInAFewThousandCalls) {
