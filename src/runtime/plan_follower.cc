@@ -10,11 +10,17 @@ void PlanFollower::begin_step() {
   if (next_) raised_ = std::exchange(next_, std::nullopt);
 }
 
-/// A request of `size` bytes, which tells the length of the step, has come to a slot that is smaller: the
-/// others of varying size are going to be too small by the same share.
-void PlanFollower::raise(std::uint32_t slot, Bytes size) {
-  if (plan().shape != StepShape::kVarying || !is_proven_) return;
-  const double share = static_cast<double>(size) / static_cast<double>(plan().slots[slot].size);
+bool PlanFollower::fit_lengths() {
+  if (!is_proven_ || longest_ == 0 || longest_ >= share_) return false;
+  share_ = longest_;
+  raised_.emplace(plan(), share_);
+  return true;
+}
+
+/// A slot of varying size has got a request that is so large a share of it, and that tells the length of the
+/// step. If that is longer than all before, the others are going to be too small by the same share.
+void PlanFollower::note_length(std::uint32_t slot, double share) {
+  longest_ = std::max(longest_, share);
   if (share <= share_) return;
   share_ = share;
   next_.emplace(plan(), share_);
@@ -44,7 +50,8 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   const Slot& slot = plan().slots[slot_];
   const Time life = life_of(slot_);
   if (slot.offset == kUnplanned) return {.why = Unplanned::kDynamic, .life = life};
-  if (match->tells_length && asked.rounded > layout().size_of(slot_)) raise(slot_, asked.rounded);
+  if (match->tells_length && plan().shape == StepShape::kVarying && is_believed(asked.stream))
+    note_length(slot_, static_cast<double>(asked.rounded) / static_cast<double>(slot.size));
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);
   if (place.empty() || base_ + place.upper > end_) return {.why = Unplanned::kOccupied, .life = life};

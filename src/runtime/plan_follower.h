@@ -49,9 +49,9 @@ struct Advice {
 ///
 /// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
 /// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
-/// varying size are raised by that share, for good, if a step was as planned before: a request of a job that
-/// is nothing like the plan's may be larger than any slot, too. So a longer step moves the range's upper end,
-/// and the places in it by a little.
+/// varying size are raised by that share, for good: so a longer step moves the range's upper end, and the
+/// places in it by a little. A saved plan may be of longer steps than this run is going to have. Then what
+/// every slot leaves idle cannot move, so once a step was as planned, slots are as large as this run needed.
 class PlanFollower {
  public:
   /// No place ends above `end`. `policy` must outlive this.
@@ -79,6 +79,9 @@ class PlanFollower {
   [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
   /// A step was as planned.
   void prove() { is_proven_ = true; }
+  /// Between two steps: lays slots out for the longest step of this run so far, if they are larger and a step
+  /// was as planned. Whether they were.
+  bool fit_lengths();
   [[nodiscard]] bool is_proven() const { return is_proven_; }
 
   /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
@@ -88,7 +91,7 @@ class PlanFollower {
  private:
   [[nodiscard]] Time life_of(std::size_t number) const;
   [[nodiscard]] const Layout& layout() const { return raised_ ? *raised_ : index().layout(); }
-  void raise(std::uint32_t slot, Bytes size);
+  void note_length(std::uint32_t slot, double share);
 
   Matcher matcher_;
   const Policy* policy_;
@@ -97,9 +100,10 @@ class PlanFollower {
   bool is_proven_ = false;
   std::uint32_t slot_ = 0;        ///< matched last
   std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
-  std::optional<Layout> raised_;  ///< for longer steps than were recorded
+  std::optional<Layout> raised_;  ///< for longer steps than were recorded, or shorter ones
   std::optional<Layout> next_;    ///< the same from the next step boundary on
-  double share_ = 1;              ///< that the slots of varying size are raised by
+  double share_ = 1;              ///< that the slots of varying size have of their own sizes
+  double longest_ = 0;            ///< share that a step so far has needed; 0 before one showed it
   std::vector<Interval> used_;
 };
 

@@ -37,12 +37,15 @@ void RuntimeAllocator::begin_step() {
     order_.watch_frees(accounts_.memory_moved());
     pending_.release_passed();
     refused_until_ = 0;
-    if (!follower_) excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
-    if (follower_) follower_->begin_step();
+    if (follower_) {
+      const Served& last = accounts_.last_step();
+      as_planned = last.beside_plan() == 0;
+      if (proves_plan(last, follower_->index().planned_in_step(), policy_)) follower_->prove();
+      follower_->begin_step();
+    } else {
+      excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
+    }
     memory_.spare(plan_range());
-    as_planned = follower_ && accounts_.last_step().beside_plan() == 0;
-    if (follower_ && proves_plan(accounts_.last_step(), follower_->index().planned_in_step(), policy_))
-      follower_->prove();
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
@@ -105,17 +108,16 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
-bool RuntimeAllocator::plan_costs_memory() const {
+bool RuntimeAllocator::plan_costs_memory() {
   const std::scoped_lock lock(mutex_);
   if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
     return false;
-  // The job that a saved plan was made from came to hold what the plan needs, and so will this one; what it
-  // asks for beside the plan is slack's.
-  const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
   const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
-  const Bytes fair = std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
-  return held_in_last_step() > fair;
+  if (held_in_last_step() <= memory_.budget() + beyond) return false;
+  if (!follower_->fit_lengths()) return true;
+  memory_.spare(plan_range());
+  return false;
 }
 
 /// The most behind the arena.

@@ -365,14 +365,52 @@ TEST_F(PlanFollowerTest, RaisesTwiceInAStepAroundWhatWasPutBetween) {
   EXPECT_EQ(placed.size(), 4U);
 }
 
-TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsNotRaised) {
+TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsRaisedWhereItKnowsTheRequests) {
   PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
   follower.begin_step();
   follower.advise(params(16 * kMiB));
-  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
-  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
+  EXPECT_TRUE(follower.advise(params(20 * kMiB)).place);
+  EXPECT_EQ(follower.range().length(), 96 * kMiB);
+}
+
+TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsNotRaisedByAnotherJob) {
+  PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
   follower.begin_step();
+  for (int i = 0; i < 3; ++i) follower.advise(params(512));
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
   EXPECT_EQ(follower.range().length(), 80 * kMiB);
+}
+
+TEST_F(PlanFollowerTest, IsLaidOutForTheLongestStepOfThisRun) {
+  PlanFollower follower(stack(StepShape::kVarying, 4, 16 * kMiB), kBase, policy);
+  EXPECT_FALSE(follower.fit_lengths()) << "no step so far";
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(follower.advise(params(8 * kMiB)).place);
+  EXPECT_FALSE(follower.fit_lengths()) << "another job may have sent them";
+  follower.prove();
+  EXPECT_TRUE(follower.fit_lengths());
+  EXPECT_EQ(follower.range().length(), (16 + 3 * 8) * kMiB);
+  EXPECT_FALSE(follower.fit_lengths()) << "it is already";
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  EXPECT_EQ(follower.advise(params(8 * kMiB)).place, (Interval{kBase + 16 * kMiB, kBase + 24 * kMiB}));
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  EXPECT_TRUE(follower.advise(params(12 * kMiB)).place) << "longer, and shorter than those of the plan";
+  EXPECT_EQ(follower.range().length(), (16 + 3 * 12) * kMiB);
+  follower.begin_step();
+  EXPECT_FALSE(follower.fit_lengths()) << "raised for good";
+}
+
+TEST_F(PlanFollowerTest, StaysAsPlannedWhereAStepWasAsLong) {
+  PlanFollower follower(stack(StepShape::kVarying, 4, 16 * kMiB), kBase, policy);
+  follower.prove();
+  follower.begin_step();
+  for (int i = 0; i < 4; ++i) follower.advise(params(16 * kMiB));
+  EXPECT_FALSE(follower.fit_lengths());
+  EXPECT_EQ(follower.range().length(), 64 * kMiB);
 }
 
 TEST_F(PlanFollowerTest, LaterSlotsOfOneSizeRaiseNoOthers) {

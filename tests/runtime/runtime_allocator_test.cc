@@ -210,6 +210,33 @@ TEST(RuntimeAllocator, APlanMayHoldAsMuchBeyondTheBudgetAsTheJobDidWithoutOne) {
   EXPECT_FALSE(costs_memory_after(true));
 }
 
+TEST(RuntimeAllocator, APlanOfLongerStepsIsLaidOutForThoseOfThisRunWhereItCosts) {
+  constexpr Time kSlots = 40;
+  HostDevice device(4 * kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Plan plan;
+  plan.shape = StepShape::kVarying;
+  plan.arena = kSlots * 64 * kMiB;
+  for (Bytes at = 0; at < plan.arena; at += 64 * kMiB)
+    plan.slots.push_back({.size = 64 * kMiB, .offset = at, .death = kSlots, .varying = true, .power = 1});
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  ASSERT_TRUE(watched.allocator.adopt(index_of(std::move(plan)), false));
+  const auto step = [&] {
+    std::vector<void*> blocks;
+    for (Time i = 0; i < kSlots; ++i) blocks.push_back(watched.allocate(35 * kMiB));
+    for (void* const block : blocks) watched.free(block);
+    watched.begin_step();
+    return watched.allocator.statistics();
+  };
+  const Bytes held = step().peaks.reserved;
+  EXPECT_GE(held, kSlots * 36 * kMiB) << "half a page is idle in each place";
+  EXPECT_FALSE(watched.allocator.plan_costs_memory());
+  EXPECT_EQ(watched.allocator.statistics().planned_arena, kSlots * 35 * kMiB);
+  EXPECT_EQ(step().last_step.served.planned, kSlots);
+  EXPECT_EQ(watched.allocator.statistics().peaks.reserved, held);
+}
+
 TEST(RuntimeAllocator, ReplacesAPlanWithoutRaisingThePeak) {
   const std::vector<Bytes> sizes(12, 64 * kMiB);
   HostDevice device(16 * kGiB);
