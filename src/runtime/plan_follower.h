@@ -50,8 +50,8 @@ struct Advice {
 /// Where steps have lengths (StepShape::kVarying), the slots of a plan are as large as the longest step that
 /// was recorded needs them. When a longer one comes, its first request shows by how much, and all slots of
 /// varying size are raised by that share, for good: so a longer step moves the range's upper end, and the
-/// places in it by a little. A saved plan may be of longer steps than this run is going to have. Then what
-/// every slot leaves idle cannot move, so once a step was as planned, slots are as large as this run needed.
+/// places in it by a little. A saved plan may be of longer steps than this run is going to have. What its
+/// slots leave idle cannot move, so they can be laid out for the longest step of this run (fit_lengths()).
 class PlanFollower {
  public:
   /// No place ends above `end`. `policy` must outlive this.

@@ -92,9 +92,10 @@ class RuntimeAllocator {
   void place_unplanned(bool on);
 
   [[nodiscard]] bool follows_plan() const;
-  /// Between two steps: whether a plan of steps that have lengths costs memory. The arena held more in the
-  /// last step than ever before, and beyond the budget more than the slack and than in any step without a
-  /// plan. A plan that is laid out for longer steps than this run has had is laid out for those instead.
+  /// Between two steps: whether the arena held more in the last step than ever before and than the plan
+  /// needs, under a plan of steps that have lengths, and beyond the budget more than the slack and than in
+  /// any step without a plan. Where it held much more, a plan of longer steps is laid out for those of this
+  /// run first.
   [[nodiscard]] bool plan_costs_memory();
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;

@@ -112,12 +112,18 @@ bool RuntimeAllocator::plan_costs_memory() {
   const std::scoped_lock lock(mutex_);
   if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
     return false;
+  const Bytes budget = memory_.budget();
+  const Bytes held = held_in_last_step();
+  if (held > budget + budget / policy_.misfit_share && follower_->fit_lengths()) {
+    memory_.spare(plan_range());
+    return false;
+  }
+  // The job that a saved plan was made from came to hold what the plan needs, and so may this one; what it
+  // asks for beside the plan is slack's.
+  const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
-  const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
-  if (held_in_last_step() <= memory_.budget() + beyond) return false;
-  if (!follower_->fit_lengths()) return true;
-  memory_.spare(plan_range());
-  return false;
+  const Bytes beyond = std::max(excess_, policy_.slack(budget));
+  return held > std::max(budget + beyond, needed + policy_.slack(needed));
 }
 
 /// The most behind the arena.
