@@ -94,8 +94,8 @@ class RuntimeAllocator {
   [[nodiscard]] bool follows_plan() const;
   /// Between two steps: whether the arena held more in the last step than ever before and than the plan
   /// needs, under a plan of steps that have lengths, and beyond the budget more than the slack and than in
-  /// any step without a plan. Where it held much more, a plan of longer steps is laid out for those of this
-  /// run first.
+  /// any step without a plan. Where it held much more for the second time, a plan of longer steps is laid out
+  /// for those of this run first.
   [[nodiscard]] bool plan_costs_memory();
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;
@@ -171,8 +171,9 @@ class RuntimeAllocator {
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
-  Bytes excess_ = 0;        ///< the most held beyond the budget in a step without a plan
-  Tick refused_until_ = 0;  ///< the device has no memory until then
+  std::int64_t loose_steps_ = 0;  ///< in which a plan held much more than the budget
+  Bytes excess_ = 0;              ///< the most held beyond the budget in a step without a plan
+  Tick refused_until_ = 0;        ///< the device has no memory until then
   Tick now_ = 0;
   Tick step_began_ = 0;
   Tick step_before_began_ = 0;

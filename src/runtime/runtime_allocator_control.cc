@@ -70,6 +70,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, memory_.region(Region::kPlanned).upper);
   if (is_proven) follower_->prove();
+  loose_steps_ = 0;
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());
@@ -114,7 +115,8 @@ bool RuntimeAllocator::plan_costs_memory() {
     return false;
   const Bytes budget = memory_.budget();
   const Bytes held = held_in_last_step();
-  if (held > budget + budget / policy_.misfit_share && follower_->fit_lengths()) {
+  if (held > budget + budget / policy_.misfit_share && ++loose_steps_ >= policy_.patience &&
+      follower_->fit_lengths()) {
     memory_.spare(plan_range());
     return false;
   }
