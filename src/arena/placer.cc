@@ -71,7 +71,7 @@ struct Window {
 };
 
 /// Goes along free addresses from the lowest on, some with idle memory, and tells of the places for a window
-/// that begin or end with a piece of idle memory: none beside them has less behind it that lacks memory.
+/// that begin or end with a piece of idle memory: none between them lacks less.
 class Candidates {
  public:
   using Visit = std::function<void(const Window& window)>;

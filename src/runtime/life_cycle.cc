@@ -254,7 +254,9 @@ void LifeCycle::watch() {
   const RuntimeStatistics now = allocator_.statistics();
   const Served& served = now.last_step.served;
   const std::int64_t planned = allocator_.planned_in_step();
-  if (allocator_.plan_costs_memory()) {
+  if (allocator_.fit_lengths()) {
+    log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
+  } else if (allocator_.plan_costs_memory()) {
     allocator_.drop_plan();
     return rest(policy_.most_patience,
                 text("in step ", steps_ - 1, " more memory was held than without a plan"));

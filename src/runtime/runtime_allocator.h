@@ -92,11 +92,12 @@ class RuntimeAllocator {
   void place_unplanned(bool on);
 
   [[nodiscard]] bool follows_plan() const;
-  /// Between two steps: whether the arena held more in the last step than ever before and than the plan
-  /// needs, under a plan of steps that have lengths, and beyond the budget more than the slack and than in
-  /// any step without a plan. Where it held much more for the second time, a plan of longer steps is laid out
-  /// for those of this run first.
-  [[nodiscard]] bool plan_costs_memory();
+  /// Between two steps: lays a plan of longer steps out for those of this run, where the arena held much more
+  /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
+  bool fit_lengths();
+  /// Whether the arena held more in the last step than ever before and than the plan needs, under a plan of
+  /// steps that have lengths, and beyond the budget more than the slack and than in any step without a plan.
+  [[nodiscard]] bool plan_costs_memory() const;
   /// Slots of the step that the plan has a place for; 0 without a plan.
   [[nodiscard]] std::int64_t planned_in_step() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
@@ -154,6 +155,7 @@ class RuntimeAllocator {
 
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
   [[nodiscard]] std::optional<Bytes> base_for(Bytes size);
+  [[nodiscard]] bool plan_raised_peak() const;
   [[nodiscard]] Bytes held_in_last_step() const;
 
   /// One call in so many is timed.

@@ -109,23 +109,29 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
-bool RuntimeAllocator::plan_costs_memory() {
+/// Whether the arena held more in the last step than ever before, under a plan of steps that have lengths.
+bool RuntimeAllocator::plan_raised_peak() const {
+  return follower_ && follower_->plan().shape == StepShape::kVarying && accounts_.peak_was_raised();
+}
+
+bool RuntimeAllocator::fit_lengths() {
   const std::scoped_lock lock(mutex_);
-  if (!follower_ || follower_->plan().shape != StepShape::kVarying || !accounts_.peak_was_raised())
-    return false;
   const Bytes budget = memory_.budget();
-  const Bytes held = held_in_last_step();
-  if (held > budget + budget / policy_.misfit_share && ++loose_steps_ >= policy_.patience &&
-      follower_->fit_lengths()) {
-    memory_.spare(plan_range());
-    return false;
-  }
+  if (!plan_raised_peak() || held_in_last_step() <= budget + budget / policy_.misfit_share) return false;
+  if (++loose_steps_ < policy_.patience || !follower_->fit_lengths()) return false;
+  memory_.spare(plan_range());
+  return true;
+}
+
+bool RuntimeAllocator::plan_costs_memory() const {
+  const std::scoped_lock lock(mutex_);
+  if (!plan_raised_peak()) return false;
   // The job that a saved plan was made from came to hold what the plan needs, and so may this one; what it
   // asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
-  const Bytes beyond = std::max(excess_, policy_.slack(budget));
-  return held > std::max(budget + beyond, needed + policy_.slack(needed));
+  const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
+  return held_in_last_step() > std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
 }
 
 /// The most behind the arena.

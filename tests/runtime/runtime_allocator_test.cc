@@ -227,12 +227,12 @@ TEST(RuntimeAllocator, APlanOfLongerStepsIsLaidOutForThoseOfThisRunWhereItCosts)
     for (Time i = 0; i < kSlots; ++i) blocks.push_back(watched.allocate(size));
     for (void* const block : blocks) watched.free(block);
     watched.begin_step();
-    EXPECT_FALSE(watched.allocator.plan_costs_memory());
     return watched.allocator.statistics();
   };
   EXPECT_GE(step(33 * kMiB).peaks.reserved, kSlots * 34 * kMiB) << "half a page is idle in each place";
-  EXPECT_EQ(watched.allocator.statistics().planned_arena, kSlots * 64 * kMiB) << "longer ones may come";
+  EXPECT_FALSE(watched.allocator.fit_lengths()) << "longer ones may come";
   const Bytes held = step(35 * kMiB).peaks.reserved;
+  EXPECT_TRUE(watched.allocator.fit_lengths());
   EXPECT_EQ(watched.allocator.statistics().planned_arena, kSlots * 35 * kMiB);
   EXPECT_EQ(step(35 * kMiB).last_step.served.planned, kSlots);
   EXPECT_EQ(watched.allocator.statistics().peaks.reserved, held);
