@@ -26,40 +26,46 @@ asan() { tools/build.sh asan stweaver stweaver_tests; }
 tsan() { tools/build.sh tsan plan_test device_test arena_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
-release_tests() { run_ctest release; }
+# Tests of C++: a process for each layer, whose tests share the jobs that they read and plan.
+readonly layers=(base trace profile plan device arena runtime session archive pareto simulate conformance advise report
+                 nullcuda_model)
+release_tests() { side_by_side release_tests_of "${layers[@]}"; }
+release_tests_of() { run_layer release_tests release "$1" '*'; }
 # What `make check` runs: nothing that replays or plans real jobs, and nothing that takes more than a second.
 quick_tests() { side_by_side quick_tests_of "${layers[@]}"; }
-readonly layers=(base trace profile plan device arena runtime session archive pareto simulate conformance advise report)
 quick_tests_of() {
   local long='Divergence/*:Examples/*:*Examples*:*Recorded*:Traces/*:*/ManyGaps.*:*/Conformance.*/Expandable'
   long+=':*.NeverLetsBlocksShareAByte/*:*.GivesBackWhatNobodyUses/*:*.AlignsEveryBlock/*:Constructors.*'
   long+=':Exact.AgreesWith*:Search.MeetsTheBound*:Portfolio.MeetsTheBound*:Ring.HoldsNothing*:MafSearch.*'
-  "build/release/tests/$1_test" --gtest_brief=1 "--gtest_filter=-$long" \
-    "--gtest_output=xml:$results/quick_tests.$1.xml"
+  run_layer quick_tests release "$1" "-$long"
 }
 quick_python() {
   pytest tests/python -m 'not slow' --junitxml "$results/quick_python.xml"
 }
 # The divergence suite replays real jobs for minutes and touches no memory, and the largest searches take the ways of
 # smaller ones: release_tests runs them.
-asan_tests() {
-  run_ctest asan --exclude-regex '^Divergence/|^Search.MeetsTheBoundOfAThousand|^Portfolio.MeetsTheBoundOf.*OnAnyNumber'
+asan_tests() { side_by_side asan_tests_of "${layers[@]}"; }
+asan_tests_of() {
+  run_layer asan_tests asan "$1" '-Divergence/*:Search.MeetsTheBoundOfAThousand*:Portfolio.MeetsTheBoundOf*OnAnyNumber*'
 }
 # Where threads and locks are: the planner, devices, the run time, allocators as a whole; and the whole plan of one
 # real job. Left out is what takes long here and has one thread: the divergence suite, which replays real jobs,
 # the conformance tests that write gigabytes or allocate one block after the other, gaps in thousands, single
 # constructors and rings, exact search against trying all orders; the plans of the other real jobs; and the largest
 # search and the longest lives of a plan, since smaller ones have as many threads. release_tests runs them.
-tsan_tests() { side_by_side tsan_tests_of plan real_plan device arena runtime session conformance; }
+tsan_tests() { side_by_side tsan_tests_of real_plan plan device arena runtime session conformance; }
 tsan_tests_of() {
-  local layer=$1 long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
+  local long='Divergence/*:*.NeverLetsBlocksShareAByte/*:Examples/RealPlan.*'
   long+=':*.AlignsEveryBlock/*:*.GivesBackWhatNobodyUses/*:*/ManyGaps.*:*.WithoutAPlanHardlyMore*:*.KeepsAPlanOf*'
-  local filter="-$long:Constructors.*:Exact.AgreesWith*:Ring.HoldsNothing*:Search.MeetsTheBoundOfAThousand*"
-  if [ "$layer" = real_plan ]; then
-    layer=plan filter=Examples/RealPlan.IsSoundAndCloseToTheBound/gpt2_15b_N
-  fi
-  "build/tsan/tests/${layer}_test" --gtest_brief=1 "--gtest_filter=$filter" \
-    "--gtest_output=xml:$results/tsan_tests.$1.xml"
+  long+=':Constructors.*:Exact.AgreesWith*:Ring.HoldsNothing*:Search.MeetsTheBoundOfAThousand*'
+  case $1 in
+    real_plan) run_layer tsan_tests tsan plan Examples/RealPlan.IsSoundAndCloseToTheBound/gpt2_15b_N ;;
+    *) run_layer tsan_tests tsan "$1" "-$long" ;;
+  esac
+}
+# Runs, for stage $1, the tests of preset $2 and layer $3 that filter $4 leaves.
+run_layer() {
+  "build/$2/tests/$3_test" --gtest_brief=1 "--gtest_filter=$4" "--gtest_output=xml:$results/$1.$3.$BASHPID.xml"
 }
 # Processes that have nothing left to do take tests from the others.
 python_tests() { pytest tests/python -n "$jobs" --dist worksteal --junitxml "$results/python_tests.xml"; }
@@ -120,13 +126,6 @@ shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -print
 docs() { NO_MKDOCS_2_WARNING=1 mkdocs build --strict; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
 
-# What failed runs once more, so that the log ends with its output and nothing else; it has failed all the same.
-run_ctest() {
-  local preset=$1
-  ctest --preset "$preset" "${@:2}" --parallel "$jobs" --output-junit "$results/${preset}_tests.xml" && return
-  ctest --preset "$preset" "${@:2}" --rerun-failed  # by their numbers, which the options change
-  return 1
-}
 sources() { find src torch python tests bench nullcuda '(' -name '*.cc' -o -name '*.h' ')' "$@" -print0 | changed; }
 
 # Of the files on standard input, those that changed since $SINCE, in commits or in the working tree; all without it.
