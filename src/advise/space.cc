@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "base/base.h"
 
@@ -14,6 +15,7 @@ namespace {
 using Values = std::vector<int>;
 
 constexpr int kNode = 8;
+constexpr const char* kGpus = "gpus";
 
 Values powers_to(int most) {
   Values values;
@@ -59,8 +61,19 @@ std::int64_t ranks_of(const Configuration& how) {
   return static_cast<std::int64_t>(how.tp) * how.cp * how.pp;
 }
 
+/// So many pipelines side by side; no GPU where they are more than there can be.
+void set_data_parallel(Configuration& how, int value) {
+  const double gpus = 1.0 * how.tp * how.cp * how.pp * value;
+  how.gpus = gpus <= std::numeric_limits<int>::max() ? static_cast<int>(gpus) : 0;
+}
+
 bool splits(std::int64_t number, std::int64_t parts) {
   return parts > 0 && number % parts == 0;
+}
+
+/// Whether groups of so many ranks fill one of these numbers of GPUs.
+bool fills(const Values& gpus, std::int64_t ranks) {
+  return std::any_of(gpus.begin(), gpus.end(), [&](int number) { return splits(number, ranks); });
 }
 
 struct Rule {
@@ -68,44 +81,49 @@ struct Rule {
   bool ordered;
   Values (*values)(const Space&);
   void (*set)(Configuration&, int);
-  /// Whether it goes with the parameters before it.
-  bool (*fits)(const Job&);
+  /// Whether it goes with the parameters before it, and all of them with one of these numbers of GPUs.
+  bool (*fits)(const Job&, const Values& gpus);
 };
 
+// The number of GPUs is none of them, but what the others come to: most numbers have no factors to be split
+// by, so that a search which changes one at a time would not get from one number to the next that has some.
 // A number of stages has to leave a share of the global batch to each data parallel rank, and chunks are of
 // equally many layers and take micro-batches in rounds of one per stage. Parameters that are gathered for
 // each stage and micro-batch: nobody shares them over a pipeline.
 constexpr std::array<Rule, 11> kRules = {{
-    {"gpus", true, gpus_of, [](Configuration& how, int value) { how.gpus = value; },
-     [](const Job& job) { return job.configuration.gpus > 0; }},
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
      [](Configuration& how, int value) { how.tp = value; },
-     [](const Job& job) {
-       return splits(job.configuration.gpus, job.configuration.tp) &&
-              splits(job.model.heads, job.configuration.tp);
+     [](const Job& job, const Values& gpus) {
+       return splits(job.model.heads, job.configuration.tp) && fills(gpus, job.configuration.tp);
      }},
     {"cp", true, [](const Space& space) { return powers_to(std::clamp(space.sequence / 4096, 1, 16)); },
      [](Configuration& how, int value) { how.cp = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return splits(how.sequence, how.cp) && splits(how.gpus / how.tp, how.cp);
+       return splits(how.sequence, how.cp) && fills(gpus, static_cast<std::int64_t>(how.tp) * how.cp);
      }},
     {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return how.pp <= job.model.layers && splits(how.gpus, ranks_of(how)) &&
-              splits(how.global_batch, data_parallel(how));
+       return how.pp <= job.model.layers && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
+                return splits(number, ranks_of(how)) && splits(how.global_batch, number / ranks_of(how));
+              });
+     }},
+    {"dp", true, [](const Space& space) { return divisors_of(space.global_batch, space.gpus); },
+     set_data_parallel,
+     [](const Job& job, const Values& gpus) {
+       return std::binary_search(gpus.begin(), gpus.end(), job.configuration.gpus);
      }},
     {"mbs", true, [](const Space&) { return powers_to(16); },
      [](Configuration& how, int value) { how.micro_batch = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        return splits(how.global_batch / data_parallel(how), how.micro_batch);
      }},
     {"vp", true, [](const Space& space) { return divisors_of(space.model.layers, 16); },
      [](Configuration& how, int value) { how.virtual_stages = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        return how.virtual_stages == 1 ||
               (how.pp > 1 &&
@@ -115,7 +133,7 @@ constexpr std::array<Rule, 11> kRules = {{
     {"ep", true,
      [](const Space& space) { return space.model.experts > 0 ? powers_to(space.model.experts) : Values{1}; },
      [](Configuration& how, int value) { how.ep = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        return how.ep == 1 || (splits(job.model.experts, how.ep) && splits(how.gpus / how.pp, how.ep));
      }},
@@ -124,17 +142,17 @@ constexpr std::array<Rule, 11> kRules = {{
        return Values{1, 3};
      },
      [](Configuration& how, int value) { how.zero = value; },
-     [](const Job& job) { return job.configuration.zero != 3 || job.configuration.pp == 1; }},
+     [](const Job& job, const Values&) { return job.configuration.zero != 3 || job.configuration.pp == 1; }},
     {"recompute", false,
      [](const Space&) {
        return Values{static_cast<int>(Recompute::kNone), static_cast<int>(Recompute::kSelective),
                      static_cast<int>(Recompute::kFull)};
      },
      [](Configuration& how, int value) { how.recompute = static_cast<Recompute>(value); },
-     [](const Job&) { return true; }},
+     [](const Job&, const Values&) { return true; }},
     {"recompute_layers", true, [](const Space& space) { return numbers_to(space.model.layers); },
      [](Configuration& how, int value) { how.recompute_layers = value; },
-     [](const Job& job) {
+     [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        if (how.recompute != Recompute::kFull) return how.recompute_layers == 0;
        return how.recompute_layers > 0 && how.recompute_layers <= chunk_layers(job);
@@ -144,18 +162,18 @@ constexpr std::array<Rule, 11> kRules = {{
        return Values{0, 1};
      },
      [](Configuration& how, int value) { how.offload_optimizer = value != 0; },
-     [](const Job&) { return true; }},
+     [](const Job&, const Values&) { return true; }},
 }};
 
 /// Sets the parameter; whether its value goes with those before it.
-bool fits(std::size_t parameter, int value, Job& job) {
+bool fits(std::size_t parameter, int value, Job& job, const Values& gpus) {
   kRules[parameter].set(job.configuration, value);
-  return kRules[parameter].fits(job);
+  return kRules[parameter].fits(job, gpus);
 }
 
 /// Its place in the order of parameters.
 std::size_t parameter_named(const std::string& name) {
-  std::string names;
+  std::string names = std::string(" ") + kGpus;
   for (std::size_t i = 0; i < kRules.size(); ++i) {
     if (kRules[i].name == name) return i;
     names += std::string(" ") + kRules[i].name;
@@ -188,24 +206,31 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
   Job job = given_job(space);
   Configuration& how = job.configuration;
   how.gpus = space.gpus;
-  for (const auto& [name, value] : values) {
+  std::map<std::size_t, int> others;  // in the order of parameters
+  for (const auto& [name, text] : values) {
+    const int value = value_named(name, text);
     if (name == "global_batch") {
-      how.global_batch = value_named(name, value);
+      how.global_batch = value;
     } else if (name == "sequence") {
-      how.sequence = value_named(name, value);
+      how.sequence = value;
+    } else if (name == kGpus) {
+      how.gpus = value;
     } else {
-      kRules[parameter_named(name)].set(how, value_named(name, value));
+      others[parameter_named(name)] = value;
     }
   }
+  for (const auto& [parameter, value] : others) kRules[parameter].set(how, value);
+  if (values.contains(kGpus) && how.gpus != value_named(kGpus, values.at(kGpus)))
+    fail("gpus=", values.at(kGpus), ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
   return job;
 }
 
-Grid::Grid(const Space& space) : job_(given_job(space)) {
+Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
   for (const Rule& rule : kRules)
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
   for (const auto& [name, value] : space.fixed)
-    parameters_[parameter_named(name)].values = {value_named(name, value)};
+    (name == kGpus ? gpus_ : parameters_[parameter_named(name)].values) = {value_named(name, value)};
 }
 
 std::vector<pareto::Variable> Grid::variables() const {
@@ -236,7 +261,7 @@ void Grid::repair(std::span<double> point) const {
     for (int step = 0; step < count && nearest < 0; ++step) {
       for (const int index : {at - step, at + step})
         if (nearest < 0 && index >= 0 && index < count &&
-            fits(i, values[static_cast<std::size_t>(index)], job))
+            fits(i, values[static_cast<std::size_t>(index)], job, gpus_))
           nearest = index;
     }
     if (nearest < 0) return;
@@ -246,9 +271,10 @@ void Grid::repair(std::span<double> point) const {
 
 bool Grid::visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const {
   if (parameter == kRules.size()) return !why_not(job).empty() || visit(job);
-  return std::all_of(
-      parameters_[parameter].values.begin(), parameters_[parameter].values.end(),
-      [&](int value) { return !fits(parameter, value, job) || visit_from(parameter + 1, job, visit); });
+  return std::all_of(parameters_[parameter].values.begin(), parameters_[parameter].values.end(),
+                     [&](int value) {
+                       return !fits(parameter, value, job, gpus_) || visit_from(parameter + 1, job, visit);
+                     });
 }
 
 bool Grid::for_each(const std::function<bool(const Job&)>& visit) const {

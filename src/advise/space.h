@@ -24,7 +24,7 @@ struct Space {
   Precision precision = Precision::kBf16;
   Modules modules = Modules::kMegatron;
   Calibration calibration = {};
-  /// Parameter to value: gpus, tp, cp, pp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
+  /// Parameter to value: gpus, tp, cp, pp, dp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
   std::map<std::string, std::string> fixed;
 };
 
@@ -68,7 +68,8 @@ class Grid {
  private:
   bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;
 
-  Job job_;  ///< what is given
+  Job job_;                ///< what is given
+  std::vector<int> gpus_;  ///< how many there may be, ascending
   std::vector<Parameter> parameters_;
 };
 

@@ -1,5 +1,6 @@
 #include "pareto/maoea_cs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <deque>
@@ -16,8 +17,11 @@ namespace {
 
 /// The share of generations that search for corners before they are stable, and for the rest afterwards.
 constexpr double kFocus = 0.9;
-/// The nadir is stable when it has not moved in so many generations.
+/// The nadir is stable when it has not moved in so many generations, or in this part of the search if those
+/// are fewer: a short one would look for corners alone. The competition's shortest search has 266
+/// generations.
 constexpr std::size_t kGenerations = 50;
+constexpr double kPart = 0.2;
 /// The exponent of the corners' mutation at the beginning; at the end it is next to nothing.
 constexpr double kExponent = 0.7;
 
@@ -60,12 +64,16 @@ Points offspring(Search& search, const Problem& problem) {
 /// the front's extent.
 class NadirWatch {
  public:
-  explicit NadirWatch(bool by_extent) : by_extent_(by_extent) {}
+  /// Of a search of so many generations.
+  NadirWatch(bool by_extent, double generations)
+      : by_extent_(by_extent),
+        window_(std::max<std::size_t>(
+            static_cast<std::size_t>(std::min<double>(kGenerations, kPart * generations)), 1)) {}
 
   bool is_stable_after(const Box& box) {
-    const bool is_stable_now = boxes_.size() == kGenerations &&
-                               is_stable(boxes_.front().nadir, box.nadir, magnitudes(boxes_.front()));
-    if (boxes_.size() == kGenerations) boxes_.pop_front();
+    const bool is_stable_now =
+        boxes_.size() == window_ && is_stable(boxes_.front().nadir, box.nadir, magnitudes(boxes_.front()));
+    if (boxes_.size() == window_) boxes_.pop_front();
     boxes_.push_back(box);
     return is_stable_now;
   }
@@ -79,6 +87,7 @@ class NadirWatch {
   }
 
   bool by_extent_;
+  std::size_t window_;
   std::deque<Box> boxes_;
 };
 
@@ -88,7 +97,8 @@ struct MaoeaCs::State {
   State(Problem given, const SearchOptions& options)
       : problem(std::move(given)),
         search(problem, options),
-        watch(options.normalize),
+        watch(options.normalize,
+              static_cast<double>(options.evaluations) / static_cast<double>(search.capacity())),
         allowed(options.evaluations) {}
 
   Points generation() {

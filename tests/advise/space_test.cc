@@ -76,10 +76,26 @@ TEST(Grid, HoldsToWhatIsFixedAndRefusesWhatIsNoParameter) {
   space.fixed = {{"speed", "1"}};
   EXPECT_THAT([&] { (void)Grid(space); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("no such parameter")));
-  for (const char* name : {"gpus", "tp", "cp", "pp", "mbs", "vp", "ep"}) {
+  for (const char* name : {"gpus", "tp", "cp", "pp", "dp", "mbs", "vp", "ep"}) {
     space.fixed = {{name, "0"}};
     EXPECT_EQ(Grid(space).count(1), 0) << name;
   }
+}
+
+TEST(Grid, ReachesOtherNumbersOfGpusByOneParameterAlone) {
+  const Grid grid(space_of("llama3_8b", 96));
+  const std::vector<Parameter>& parameters = grid.parameters();
+  const auto dp = static_cast<std::size_t>(
+      std::find_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.name == "dp"; }) -
+      parameters.begin());
+  std::vector<double> point(parameters.size(), 0);
+  std::set<int> gpus;
+  for (std::size_t i = 0; i < parameters[dp].values.size(); ++i) {
+    point[dp] = static_cast<double>(i);
+    grid.repair(point);
+    gpus.insert(grid.job_of(point).configuration.gpus);
+  }
+  EXPECT_EQ(gpus, (std::set<int>{1, 2, 4, 8, 16, 24, 32, 48, 96}));  // what a batch of 96 can be split into
 }
 
 TEST(Grid, HasWholeNodesOfTheSizeThatTheyHave) {
@@ -105,6 +121,13 @@ TEST(JobNamed, IsWhatIsNamedAndNothingElse) {
   EXPECT_EQ(job.configuration.recompute, Recompute::kFull);
   EXPECT_EQ(job.configuration.global_batch, 32);
   EXPECT_EQ(job.configuration.tp, 1);
+  EXPECT_EQ(job_named(space, {{"tp", "2"}, {"dp", "4"}}).configuration.gpus, 8);
+  EXPECT_THAT(
+      [&] {
+        (void)job_named(space, {{"tp", "2"}, {"dp", "4"}, {"gpus", "16"}});
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("gpus=16: tp x cp x pp x dp are 8")));
+  EXPECT_THROW(job_named(space, {{"tp", "16777216"}, {"pp", "16777216"}, {"dp", "16777216"}}), Error);
   EXPECT_THROW(job_named(space, {{"pq", "4"}}), Error);
   EXPECT_THROW(job_named(space, {{"pp", "x"}}), Error);
   EXPECT_THROW(job_named(space, {{"pp", "3"}}), Error);

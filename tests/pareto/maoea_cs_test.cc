@@ -240,6 +240,12 @@ TEST(Minimize, SwitchesWhenItsCornersAreStable) {
   EXPECT_THAT(*result.switched_at, AllOf(Ge(51 * 75), Le(result.evaluations)));
 }
 
+TEST(Minimize, SwitchesInAShortSearchToo) {
+  const SearchResult result = minimize(corners_problem(3), {.evaluations = 40 * 75});
+  ASSERT_TRUE(result.switched_at);
+  EXPECT_THAT(*result.switched_at, AllOf(Ge(9 * 75), Le(result.evaluations)));
+}
+
 TEST(Minimize, WorksWithOneObjective) {
   const SearchResult result = minimize(corners_problem(1), {.evaluations = 5'000});
   EXPECT_LT(result.corners.at(0).objectives[0], 1e-4);
