@@ -25,14 +25,11 @@ void Accounts::add(LivingBlock& block, Stream stream, Pool pool, Unplanned why) 
 
 void Accounts::count_served(const LivingBlock& block, Unplanned why) {
   const bool in_plan = block.source == Source::kPlanned || block.source == Source::kReused;
-  for (Served* const served : {&statistics_.served, &statistics_.step.served}) {
-    if (block.source == Source::kPlanned) ++served->planned;
-    if (block.source == Source::kReused) ++served->reused;
-    if (!in_plan) ++served->unplanned[static_cast<std::size_t>(why)];
-  }
+  if (block.source == Source::kPlanned) ++statistics_.served.planned;
+  if (block.source == Source::kReused) ++statistics_.served.reused;
   if (in_plan) return;
+  ++statistics_.served.unplanned[static_cast<std::size_t>(why)];
   statistics_.unplanned_bytes += block.size;
-  statistics_.step.unplanned_bytes += block.size;
 }
 
 void Accounts::remove(const LivingBlock& block) {
@@ -98,6 +95,8 @@ void Accounts::end_step(const MappingStatistics& mapping) {
   peak_before_ = statistics_.peaks.reserved;
   statistics_.step = {};
   statistics_.step.peaks = {.requested = statistics_.requested, .reserved = statistics_.reserved()};
+  served_before_ = statistics_.served;
+  unplanned_before_ = statistics_.unplanned_bytes;
   spent_before_ = spent(mapping);
   calls_before_ = mapping.maps + mapping.unmaps;
   ++statistics_.steps;
@@ -116,6 +115,8 @@ RuntimeStatistics Accounts::statistics(const MappingStatistics& mapping) const {
   RuntimeStatistics all = statistics_;
   all.mapping = mapping;
   all.nanoseconds = spent(mapping);
+  all.step.served = all.served - served_before_;
+  all.step.unplanned_bytes = all.unplanned_bytes - unplanned_before_;
   all.step.nanoseconds = spent(mapping) - spent_before_;
   all.step.driver_calls = mapping.maps + mapping.unmaps - calls_before_;
   return all;

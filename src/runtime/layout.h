@@ -21,14 +21,14 @@ class Layout {
   Layout(const Plan& plan, double share, const std::vector<Interval>& placed, std::uint32_t next);
 
   /// How large a request may be that takes the slot's place.
-  [[nodiscard]] Bytes size_of(std::uint32_t slot) const { return sizes_[slot]; }
+  [[nodiscard]] Bytes size_of(std::size_t slot) const { return sizes_[slot]; }
   /// Empty where the slot has none.
-  [[nodiscard]] const Interval& place_of(std::uint32_t slot) const { return places_[slot]; }
+  [[nodiscard]] const Interval& place_of(std::size_t slot) const { return places_[slot]; }
   [[nodiscard]] const std::vector<Interval>& places() const { return places_; }
   /// The end of the highest place.
   [[nodiscard]] Bytes arena() const { return arena_; }
   /// Whether a slot of another stream has bytes in common with this one.
-  [[nodiscard]] bool hands_over(std::uint32_t slot) const { return hands_over_[slot]; }
+  [[nodiscard]] bool hands_over(std::size_t slot) const { return hands_over_[slot]; }
 
   /// Appends to `ranges` where slots born in (slot, death) lie, ordered by lower end, no two touching; beyond
   /// the last slot the step begins again. `ranges` is cleared first. What is left is the Dynamic Reusable

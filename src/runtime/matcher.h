@@ -16,7 +16,7 @@ namespace stweaver {
 
 /// What the matcher makes of a request.
 struct Match {
-  std::uint32_t slot = 0;
+  std::size_t slot = 0;
   /// The request looks like the one of that slot, but the one before it does not fit in: it may as well be
   /// one that the plan does not know.
   bool guess = false;

@@ -19,7 +19,7 @@ bool PlanFollower::fit_lengths() {
 
 /// A slot of varying size has got a request that is so large a share of it, and that tells the length of the
 /// step. If that is longer than all before, the others are going to be too small by the same share.
-void PlanFollower::note_length(std::uint32_t slot, double share) {
+void PlanFollower::note_length(std::size_t slot, double share) {
   longest_ = std::max(longest_, share);
   if (share <= share_) return;
   share_ = share;
@@ -41,8 +41,8 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (!match || match->guess) {
     // A guess tells at least how long such a request lives. One that the plan does not know may be the next
     // slot's after all, of another size; if not, the stream is soon seen to do something else.
-    const Time life = match ? life_of(match->slot)
-                            : std::max(static_cast<Time>(policy_->lost), life_of(std::size_t{slot_} + 1));
+    const Time life =
+        match ? life_of(match->slot) : std::max(static_cast<Time>(policy_->lost), life_of(slot_ + 1));
     const bool too_large = asked.rounded > layout().arena();
     return {.why = too_large ? Unplanned::kTooLarge : Unplanned::kUnknown, .life = life};
   }

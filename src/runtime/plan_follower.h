@@ -91,14 +91,14 @@ class PlanFollower {
  private:
   [[nodiscard]] Time life_of(std::size_t number) const;
   [[nodiscard]] const Layout& layout() const { return raised_ ? *raised_ : index().layout(); }
-  void note_length(std::uint32_t slot, double share);
+  void note_length(std::size_t slot, double share);
 
   Matcher matcher_;
   const Policy* policy_;
   Bytes base_;
   Bytes end_;
   bool is_proven_ = false;
-  std::uint32_t slot_ = 0;        ///< matched last
+  std::size_t slot_ = 0;          ///< matched last
   std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded, or shorter ones
   std::optional<Layout> next_;    ///< the same from the next step boundary on

@@ -29,6 +29,12 @@ struct Served {
     return std::accumulate(unplanned.begin(), unplanned.end(), std::int64_t{0});
   }
   [[nodiscard]] std::int64_t all() const { return in_plan() + beside_plan(); }
+  friend Served operator-(Served all, const Served& before) {
+    all.planned -= before.planned;
+    all.reused -= before.reused;
+    for (std::size_t i = 0; i < kUnplannedReasons; ++i) all.unplanned[i] -= before.unplanned[i];
+    return all;
+  }
 };
 
 /// High-water marks, in bytes.
