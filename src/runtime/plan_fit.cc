@@ -30,7 +30,7 @@ bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Tra
     const auto died = request.life.upper == kForever ? static_cast<RequestId>(recording.requests.size())
                                                      : born_before(request.life.upper);
     const bool is_right = match && !match->guess &&
-                          static_cast<Time>(died - id) <= plan->plan().slots[match->slot].death - match->slot;
+                          static_cast<Time>(died - id + match->slot) <= plan->plan().slots[match->slot].death;
     all += request.size;
     if (!is_right) wrong += request.size;
   }
