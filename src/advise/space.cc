@@ -271,10 +271,13 @@ void Grid::repair(std::span<double> point) const {
 
 bool Grid::visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const {
   if (parameter == kRules.size()) return !why_not(job).empty() || visit(job);
-  return std::all_of(parameters_[parameter].values.begin(), parameters_[parameter].values.end(),
-                     [&](int value) {
-                       return !fits(parameter, value, job, gpus_) || visit_from(parameter + 1, job, visit);
-                     });
+  const Parameter& tried = parameters_[parameter];
+  const auto go_on = [&](int value) {
+    return !fits(parameter, value, job, gpus_) || visit_from(parameter + 1, job, visit);
+  };
+  // What is spread widest fits soonest: whoever stops early shall have an answer.
+  return tried.ordered ? std::all_of(tried.values.rbegin(), tried.values.rend(), go_on)
+                       : std::all_of(tried.values.begin(), tried.values.end(), go_on);
 }
 
 bool Grid::for_each(const std::function<bool(const Job&)>& visit) const {

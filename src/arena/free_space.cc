@@ -5,36 +5,30 @@
 
 namespace stweaver {
 
-FreeSpace::Cursor FreeSpace::cursor(std::size_t branch, std::size_t leaf, std::size_t index) const {
-  if (branch >= branches_.size()) return {};
-  Branch* const held = branches_[branch].branch.get();
-  return {branch, leaf, index, held, held->leaves[leaf].get()};
-}
-
 /// The last gap that begins at or below `offset`; failing that the first of all.
 FreeSpace::Cursor FreeSpace::find(Bytes offset) const {
   const auto top = std::partition_point(branches_.begin(), branches_.end(), [offset](const Top& held) {
     return held.branch->first[0] <= offset;
   });
-  if (top == branches_.begin()) return cursor(0, 0, 0);
-  Branch& branch = *std::prev(top)->branch;
+  if (top == branches_.begin()) return {};
+  const Branch& branch = *std::prev(top)->branch;
   const auto above = [offset](const Bytes* begin, const Bytes* end) {
     return std::partition_point(begin, end, [offset](Bytes first) { return first <= offset; });
   };
   const auto number = static_cast<std::size_t>(
       above(branch.first.data() + 1, branch.first.data() + branch.count) - branch.first.data() - 1);
-  Leaf& leaf = *branch.leaves[number];
+  const Leaf& leaf = *branch.leaves[number];
   const Gap* const gap =
       std::partition_point(leaf.gaps.data() + 1, leaf.gaps.data() + leaf.count,
                            [offset](const Gap& candidate) { return candidate.offset <= offset; });
   return {static_cast<std::size_t>(top - branches_.begin()) - 1, number,
-          static_cast<std::size_t>(gap - leaf.gaps.data()) - 1, &branch, &leaf};
+          static_cast<std::size_t>(gap - leaf.gaps.data()) - 1};
 }
 
 FreeSpace::Cursor FreeSpace::next(Cursor at) const {
-  if (++at.index < at.in_leaf->count) return at;
-  if (++at.leaf < at.in_branch->count) return cursor(at.branch, at.leaf, 0);
-  return cursor(at.branch + 1, 0, 0);
+  if (++at.index < leaf(at).count) return at;
+  if (++at.leaf < branch(at).count) return {at.branch, at.leaf, 0};
+  return {at.branch + 1, 0, 0};
 }
 
 bool FreeSpace::is_idle(Bytes offset, Bytes size) const {
@@ -68,7 +62,7 @@ void FreeSpace::give(Bytes offset, Bytes size, LastUse last) {
     note_begin(above);
     note_size(above);
   } else {
-    insert(is_below ? behind(below) : below, {offset, end, last});
+    insert(is_below ? Cursor{below.branch, below.leaf, below.index + 1} : below, {offset, end, last});
   }
 }
 
@@ -93,11 +87,11 @@ void FreeSpace::take_from(const Cursor& at, Bytes offset, Bytes end) {
     return note_begin(at);
   }
   whole.end = offset;
-  if (above.offset < above.end) insert(behind(at), above);
+  if (above.offset < above.end) insert({at.branch, at.leaf, at.index + 1}, above);
 }
 
 void FreeSpace::note_size(const Cursor& at) {
-  at.in_branch->below[at.leaf].add(gap(at));
+  branch(at).below[at.leaf].add(gap(at));
   branches_[at.branch].below.add(gap(at));
 }
 
@@ -121,7 +115,7 @@ void FreeSpace::split_branch(Cursor& at) {
   }
   Top upper = {std::move(spare_branches_.back()), branches_[at.branch].below};
   spare_branches_.pop_back();
-  Branch& lower = *at.in_branch;
+  Branch& lower = branch(at);
   for (std::size_t i = kHalf; i < kFanOut; ++i) {
     upper.branch->first[i - kHalf] = lower.first[i];
     upper.branch->below[i - kHalf] = lower.below[i];
@@ -130,15 +124,15 @@ void FreeSpace::split_branch(Cursor& at) {
   upper.branch->count = kFanOut - kHalf;
   lower.count = kHalf;
   branches_.insert(branches_.begin() + static_cast<std::ptrdiff_t>(at.branch) + 1, std::move(upper));
-  if (at.leaf >= kHalf) at = cursor(at.branch + 1, at.leaf - kHalf, at.index);
+  if (at.leaf >= kHalf) at = {at.branch + 1, at.leaf - kHalf, at.index};
 }
 
 /// Moves the upper half of a full leaf into one behind it.
 void FreeSpace::split_leaf(Cursor& at) {
   constexpr std::size_t kHalf = kFanOut / 2;
-  if (at.in_branch->count == kFanOut) split_branch(at);
-  Branch& held = *at.in_branch;
-  Leaf& lower = *at.in_leaf;
+  if (branch(at).count == kFanOut) split_branch(at);
+  Branch& held = branch(at);
+  Leaf& lower = leaf(at);
   std::unique_ptr<Leaf> upper = new_leaf();
   std::copy(lower.gaps.begin() + kHalf, lower.gaps.end(), upper->gaps.begin());
   upper->count = kFanOut - kHalf;
@@ -151,7 +145,7 @@ void FreeSpace::split_leaf(Cursor& at) {
   held.first[at.leaf + 1] = upper->gaps[0].offset;
   held.below[at.leaf + 1] = held.below[at.leaf];
   held.leaves[at.leaf + 1] = std::move(upper);
-  if (at.index > kHalf) at = cursor(at.branch, at.leaf + 1, at.index - kHalf);
+  if (at.index > kHalf) at = {at.branch, at.leaf + 1, at.index - kHalf};
 }
 
 /// Inserts before the gap at `at`, or at the end of that leaf.
@@ -163,10 +157,9 @@ void FreeSpace::insert(Cursor at, const Gap& gap) {
     branches_.front().branch->count = 1;
     branches_.front().branch->below[0] = {};
     branches_.front().branch->leaves[0] = new_leaf();
-    at = cursor(0, 0, 0);
   }
-  if (at.in_leaf->count == kFanOut) split_leaf(at);
-  Leaf& to = *at.in_leaf;
+  if (leaf(at).count == kFanOut) split_leaf(at);
+  Leaf& to = leaf(at);
   Gap* const place = to.gaps.data() + at.index;
   std::copy_backward(place, to.gaps.data() + to.count, to.gaps.data() + to.count + 1);
   *place = gap;
@@ -176,11 +169,11 @@ void FreeSpace::insert(Cursor at, const Gap& gap) {
 }
 
 void FreeSpace::erase(const Cursor& at) {
-  Leaf& from = *at.in_leaf;
+  Leaf& from = leaf(at);
   Gap* const gone = from.gaps.data() + at.index;
   std::copy(gone + 1, from.gaps.data() + from.count, gone);
   if (--from.count > 0) return note_begin(at);
-  Branch& held = *at.in_branch;
+  Branch& held = branch(at);
   spare_leaves_.push_back(std::move(held.leaves[at.leaf]));
   --held.count;
   for (std::size_t i = at.leaf; i < held.count; ++i) {

@@ -168,13 +168,10 @@ class FreeSpace {
     GapSummary below;
   };
 
-  /// Where a gap is: by number, and where that leads.
   struct Cursor {
     std::size_t branch = 0;
     std::size_t leaf = 0;
     std::size_t index = 0;
-    Branch* in_branch = nullptr;  ///< none behind the last gap
-    Leaf* in_leaf = nullptr;
   };
 
   template <typename Usable>
@@ -213,18 +210,14 @@ class FreeSpace {
   }
 
   [[nodiscard]] Cursor find(Bytes offset) const;
-  [[nodiscard]] Cursor cursor(std::size_t branch, std::size_t leaf, std::size_t index) const;
-  [[nodiscard]] static bool exists(const Cursor& at) { return at.in_leaf != nullptr; }
-  [[nodiscard]] static Gap& gap(const Cursor& at) { return at.in_leaf->gaps[at.index]; }
+  [[nodiscard]] bool exists(const Cursor& at) const { return at.branch < branches_.size(); }
+  [[nodiscard]] Branch& branch(const Cursor& at) const { return *branches_[at.branch].branch; }
+  [[nodiscard]] Leaf& leaf(const Cursor& at) const { return *branch(at).leaves[at.leaf]; }
+  [[nodiscard]] Gap& gap(const Cursor& at) const { return leaf(at).gaps[at.index]; }
   [[nodiscard]] Cursor next(Cursor at) const;
-  /// Where a gap behind this one belongs.
-  [[nodiscard]] static Cursor behind(Cursor at) {
-    ++at.index;
-    return at;
-  }
   void insert(Cursor at, const Gap& gap);
   void erase(const Cursor& at);
-  static void note_begin(const Cursor& at) { at.in_branch->first[at.leaf] = at.in_leaf->gaps[0].offset; }
+  void note_begin(const Cursor& at) { branch(at).first[at.leaf] = leaf(at).gaps[0].offset; }
   void note_size(const Cursor& at);
   void take_from(const Cursor& at, Bytes offset, Bytes end);
   void split_leaf(Cursor& at);

@@ -10,7 +10,7 @@
 namespace stweaver::pareto {
 
 /// The non-dominated of all points that were offered, each with what belongs to it. Of points with equal
-/// objectives it keeps the first.
+/// objectives it keeps the last.
 template <typename Payload>
 class Archive {
  public:
@@ -19,11 +19,15 @@ class Archive {
     Payload payload;
   };
 
-  /// Keeps the point, and lets go those that it is at least as good as, unless one that is kept is nowhere
-  /// above it. Returns whether it did. All points have equally many objectives.
+  /// Keeps the point, and lets go those that it is at least as good as, unless one that is kept is better
+  /// somewhere and nowhere worse. Returns whether it did. All points have equally many objectives.
   bool offer(std::span<const double> objectives, Payload payload) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (!is_nowhere_above(entries_[i].objectives, objectives)) continue;
+      if (std::ranges::equal(entries_[i].objectives, objectives)) {
+        entries_[i].payload = std::move(payload);
+        return true;
+      }
       // Who turns away one point is likely to turn away the next: it is asked earlier.
       std::swap(entries_[i], entries_[i / 2]);
       return false;

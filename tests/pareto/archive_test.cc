@@ -41,12 +41,12 @@ TEST(Archive, HoldsWhatSortingAllPointsFinds) {
   EXPECT_EQ(kept, expected);
 }
 
-TEST(Archive, KeepsTheFirstOfEqualPoints) {
+TEST(Archive, KeepsTheLastOfEqualPoints) {
   Archive<int> archive;
   EXPECT_TRUE(archive.offer(std::vector<double>{1, 2}, 1));
-  EXPECT_FALSE(archive.offer(std::vector<double>{1, 2}, 2));
+  EXPECT_TRUE(archive.offer(std::vector<double>{1, 2}, 2));
   ASSERT_EQ(archive.entries().size(), 1U);
-  EXPECT_EQ(archive.entries().front().payload, 1);
+  EXPECT_EQ(archive.entries().front().payload, 2);
 }
 
 /// Two integers; feasible where their sum is at least 30; the front is where it is 30.

@@ -241,7 +241,7 @@ TEST(Minimize, SwitchesWhenItsCornersAreStable) {
 }
 
 TEST(Minimize, SwitchesInAShortSearchToo) {
-  const SearchResult result = minimize(corners_problem(3), {.evaluations = 40 * 75});
+  const SearchResult result = minimize(corners_problem(3), {.evaluations = 3000});
   ASSERT_TRUE(result.switched_at);
   EXPECT_THAT(*result.switched_at, AllOf(Ge(9 * 75), Le(result.evaluations)));
 }
