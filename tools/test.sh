@@ -63,7 +63,7 @@ tsan_tests_of() {
     *) run_layer tsan_tests tsan "$1" "-$long" ;;
   esac
 }
-# Runs, for stage $1, the tests of preset $2 and layer $3 that filter $4 leaves.
+# Runs, for stage $1, the tests of preset $2 and layer $3 that filter $4 leaves. A layer may have several processes.
 run_layer() {
   "build/$2/tests/$3_test" --gtest_brief=1 "--gtest_filter=$4" "--gtest_output=xml:$results/$1.$3.$BASHPID.xml"
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 
 #include "base/base.h"
 
@@ -206,6 +207,7 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
   Job job = given_job(space);
   Configuration& how = job.configuration;
   how.gpus = space.gpus;
+  std::optional<int> gpus;
   std::map<std::size_t, int> others;  // in the order of parameters
   for (const auto& [name, text] : values) {
     const int value = value_named(name, text);
@@ -214,14 +216,13 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
     } else if (name == "sequence") {
       how.sequence = value;
     } else if (name == kGpus) {
-      how.gpus = value;
+      gpus = how.gpus = value;
     } else {
       others[parameter_named(name)] = value;
     }
   }
   for (const auto& [parameter, value] : others) kRules[parameter].set(how, value);
-  if (values.contains(kGpus) && how.gpus != value_named(kGpus, values.at(kGpus)))
-    fail("gpus=", values.at(kGpus), ": tp x cp x pp x dp are ", how.gpus);
+  if (gpus && how.gpus != *gpus) fail("gpus=", *gpus, ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
   return job;
 }
