@@ -185,6 +185,7 @@ pareto::Problem front_problem(const Grid& grid, const Constants& constants, cons
 
 Front search_front(const Space& space, const Constants& constants, const FrontOptions& options) {
   if (options.objectives.empty()) fail("a front of no objective: name one at least");
+  if (const std::string why = why_none(space); !why.empty()) fail(why);
   const Grid grid(space);
   const std::int64_t few = kEnumerated * options.evaluations;
   const bool exhaustive = options.exhaustive.value_or(grid.count(few + 1, options.stop) <= few);

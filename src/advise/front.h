@@ -59,7 +59,8 @@ struct Front {
 
 /// Looks for the front of a space by MaOEA-CS, or at all of it.
 ///
-/// Error for a parameter that does not exist or a value that it cannot have, and without objectives.
+/// Error for a parameter that does not exist or a value that it cannot have, where no configuration can run,
+/// and without objectives.
 Front search_front(const Space& space, const Constants& constants, const FrontOptions& options);
 
 /// The same as a problem of `pareto`: points are those of `grid`, which must outlive it.

@@ -280,11 +280,12 @@ std::span<const ModelShape> known_models() {
 }
 
 const ModelShape& known_model(const std::string& name) {
-  const auto models = known_models();
-  const auto found =
-      std::find_if(models.begin(), models.end(), [&](const ModelShape& model) { return model.name == name; });
-  if (found != models.end()) return *found;
-  fail(name, ": no model of this name is known; give its config.json");
+  std::string names;
+  for (const ModelShape& model : known_models()) {
+    if (model.name == name) return model;
+    names += " " + model.name;
+  }
+  fail(name, ": no model of this name is known; give its config.json, or one of", names);
 }
 
 }  // namespace stweaver

@@ -182,6 +182,14 @@ std::size_t parameter_named(const std::string& name) {
   fail(name, ": no such parameter; there are", names);
 }
 
+/// What a parameter can be, as value_named() reads it.
+std::vector<std::string> texts_of(const std::string& name, const Space& space) {
+  std::vector<std::string> texts;
+  for (const int value : name == kGpus ? gpus_of(space) : kRules[parameter_named(name)].values(space))
+    texts.push_back(name == "recompute" ? name_of(static_cast<Recompute>(value)) : std::to_string(value));
+  return texts;
+}
+
 /// What is given of all configurations.
 Job given_job(const Space& space) {
   Job job{.model = space.model, .gpu = space.gpu, .configuration = {}, .calibration = space.calibration};
@@ -232,6 +240,23 @@ Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
   for (const auto& [name, value] : space.fixed)
     (name == kGpus ? gpus_ : parameters_[parameter_named(name)].values) = {value_named(name, value)};
+}
+
+std::string why_none(const Space& space) {
+  if (Grid(space).count(1) > 0) return "";
+  std::string given;
+  for (const auto& [name, value] : space.fixed) {
+    given += " " + name + "=" + value;
+    Space other = space;
+    other.fixed.erase(name);
+    std::string able;
+    for (const std::string& text : texts_of(name, other)) {
+      other.fixed[name] = text;
+      if (Grid(other).count(1) > 0) able += " " + text;
+    }
+    if (!able.empty()) return name + "=" + value + ": no configuration has it here; it can be" + able;
+  }
+  return "no configuration can run with" + given;
 }
 
 std::vector<pareto::Variable> Grid::variables() const {

@@ -73,4 +73,8 @@ class Grid {
   std::vector<Parameter> parameters_;
 };
 
+/// Why a space has no configuration, in one line: a fixed parameter and what it could be beside the others;
+/// empty where there is one. Errors as of Grid.
+std::string why_none(const Space& space);
+
 }  // namespace stweaver

@@ -82,6 +82,21 @@ TEST(Grid, HoldsToWhatIsFixedAndRefusesWhatIsNoParameter) {
   }
 }
 
+TEST(Grid, SaysWhichGivenParameterNothingGoesWithAndWhatItCouldBe) {
+  Space space = space_of("llama3_8b", 16);
+  const auto why_none_with = [&](const std::map<std::string, std::string>& fixed) {
+    space.fixed = fixed;
+    return why_none(space);
+  };
+  EXPECT_EQ(why_none_with({}), "");
+  EXPECT_EQ(why_none_with({{"gpus", "0"}}), "gpus=0: no configuration has it here; it can be 1 2 4 8 16");
+  EXPECT_EQ(why_none_with({{"tp", "3"}}), "tp=3: no configuration has it here; it can be 1 2 4 8");
+  EXPECT_EQ(why_none_with({{"dp", "8"}, {"gpus", "3"}}), "dp=8: no configuration has it here; it can be 3");
+  EXPECT_EQ(why_none_with({{"recompute", "none"}, {"recompute_layers", "5"}}),
+            "recompute=none: no configuration has it here; it can be full");
+  EXPECT_EQ(why_none_with({{"mbs", "7"}, {"tp", "5"}}), "no configuration can run with mbs=7 tp=5");
+}
+
 TEST(Grid, ReachesOtherNumbersOfGpusByOneParameterAlone) {
   const Grid grid(space_of("llama3_8b", 96));
   const std::vector<Parameter>& parameters = grid.parameters();

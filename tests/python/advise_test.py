@@ -275,10 +275,11 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
     [
         ([], "wants one of"),
         (["llama3_8b"], "--gpus"),
-        (["no_such_model", "--gpus", "8", "--gpu", "h100"], "no model of this name"),
+        (["no_such_model", "--gpus", "8", "--gpu", "h100"], "one of gpt2_345m"),
         (["llama3_8b", "--gpus", "8", "--gpu", "v200"], "no figures for the GPU"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp"], "not of the form"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=3"], "can be 1 2 4 8"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
