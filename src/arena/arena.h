@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arena/block_table.h"    // IWYU pragma: export
+#include "arena/extent_table.h"   // IWYU pragma: export
 #include "arena/free_space.h"     // IWYU pragma: export
 #include "arena/memory.h"         // IWYU pragma: export
 #include "arena/pending_frees.h"  // IWYU pragma: export

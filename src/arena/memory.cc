@@ -66,20 +66,6 @@ Interval Memory::region(Region which) {
   return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses_ : end_of(number)};
 }
 
-/// The number of the first extent that begins above `offset`; `from` is no higher, and the nearer the faster.
-std::size_t Memory::first_above(Bytes offset, std::size_t from) const {
-  std::size_t reach = 1;
-  while (from + reach < extents_.size() && extents_[from + reach].range.lower <= offset) {
-    from += reach;
-    reach *= 2;
-  }
-  const auto begin = extents_.begin() + static_cast<std::ptrdiff_t>(from);
-  const auto end = extents_.begin() + static_cast<std::ptrdiff_t>(std::min(from + reach, extents_.size()));
-  const auto found =
-      std::partition_point(begin, end, [&](const Extent& extent) { return extent.range.lower <= offset; });
-  return static_cast<std::size_t>(found - extents_.begin());
-}
-
 Bytes Memory::missing(const Interval& range) const {
   Bytes missing = range.length();
   visit_extents(range, [&](const Interval& extent) {
@@ -89,16 +75,23 @@ Bytes Memory::missing(const Interval& range) const {
   return missing;
 }
 
-Memory::Ends Memory::ends_of(const Interval& place, std::size_t from) const {
+/// What a block at `place`, which begins or ends in the extent, pins of the rest of it.
+Bytes Memory::stranded(const Extent& extent, const Interval& place) const {
+  // What else is in the extent may be gone before the block is: then all of the rest is pinned.
+  const Bytes rest = extent.range.length() - shared(extent.range, place);
+  return is_idle(extent) || rest > policy_->block ? rest : 0;
+}
+
+Memory::Ends Memory::ends_of(const Interval& place) const {
   const Interval pages = whole_pages(place);
-  const std::size_t above_first = first_above(place.lower, from);
-  const std::size_t above_last = first_above(place.upper - 1, above_first > 0 ? above_first - 1 : 0);
+  const std::size_t above_first = extents_.first_above(place.lower);
+  const std::size_t above_last = extents_.first_above(place.upper - 1, above_first > 0 ? above_first - 1 : 0);
   const auto extent_at = [&](std::size_t above, Bytes offset) -> const Extent* {
     return above > 0 && offset < extents_[above - 1].range.upper ? &extents_[above - 1] : nullptr;
   };
   const Extent* const first = extent_at(above_first, place.lower);
   const Extent* const last = extent_at(above_last, place.upper - 1);
-  Ends ends = {.from = above_first > 0 ? above_first - 1 : 0};
+  Ends ends;
   const auto lack = [&](const Extent* extent, Bytes bytes) {
     if (extent != nullptr || bytes == 0) return;
     ends.lacking += bytes;
@@ -106,14 +99,36 @@ Memory::Ends Memory::ends_of(const Interval& place, std::size_t from) const {
   };
   lack(first, place.lower - pages.lower);
   lack(last, pages.upper - place.upper);
-  const auto strand = [&](const Extent& extent) {
-    // What else is in the extent may be gone before the block is: then all of the rest is pinned.
-    const Bytes rest = extent.range.length() - shared(extent.range, place);
-    if (is_idle(extent) || rest > policy_->block) ends.stranded += rest;
-  };
-  if (first != nullptr) strand(*first);
-  if (last != nullptr && last != first) strand(*last);
+  if (first != nullptr) ends.stranded += stranded(*first, place);
+  if (last != nullptr && last != first) ends.stranded += stranded(*last, place);
   return ends;
+}
+
+std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes& least,
+                                         std::size_t& from) const {
+  std::optional<Bytes> best;
+  const auto consider = [&](Bytes at, std::size_t first, std::size_t last) {
+    const Interval place = {at, at + size};
+    Bytes bytes = stranded(extents_[first], place);
+    if (first != last) bytes += stranded(extents_[last], place);
+    if (bytes >= least) return;
+    least = bytes;
+    best = at;
+  };
+  // Where the range goes on behind an extent that began in it, all of that extent is idle, and what it
+  // strands shows by where extents begin.
+  const auto end_inside = [&](std::size_t extent) { return extents_.begin_of(extent + 1, idle.upper); };
+  const std::size_t lowest = from = extents_.first_above(idle.lower, from) - 1;
+  const std::size_t last = extents_.first_above(idle.lower + size - 1, lowest) - 1;
+  const bool is_one = last == lowest;
+  if (is_one || end_inside(last) - (idle.lower + size) < least) consider(idle.lower, lowest, last);
+  // Inside one extent both ends are alike.
+  if (idle.length() == size || (is_one && idle.upper <= extents_[lowest].range.upper)) return best;
+  const std::size_t first = extents_.first_above(idle.upper - size, lowest) - 1;
+  if (first == lowest || end_inside(first) == 0 ||
+      idle.upper - size - extents_.begin_of(first, idle.upper) < least)
+    consider(idle.upper - size, first, extents_.first_above(idle.upper - 1, first) - 1);
+  return best;
 }
 
 /// What may be mapped when so much is in use.
@@ -203,8 +218,7 @@ bool Memory::timed(std::int64_t& calls, Call call) {
 bool Memory::map_extent(const Interval& range) {
   if (!timed(statistics_.maps, [&] { return device_->map(pointer(range.lower), range.length()); }))
     return false;
-  extents_.insert(extents_.begin() + static_cast<std::ptrdiff_t>(first_above(range.lower)),
-                  Extent{.range = range});
+  extents_.insert(range);
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
   return true;
@@ -226,13 +240,14 @@ void Memory::find_idle_extents(const Interval& keep) {
 }
 
 void Memory::note_begin_of_use(const Interval& range) {
-  for (std::size_t i = first_above(range.upper - 1); i > 0 && extents_[i - 1].range.upper > range.lower; --i)
+  for (std::size_t i = extents_.first_above(range.upper - 1);
+       i > 0 && extents_[i - 1].range.upper > range.lower; --i)
     extents_[i - 1].used += shared(extents_[i - 1].range, range);
 }
 
 void Memory::note_end_of_use(const Interval& range, LastUse last) {
-  for (std::size_t i = first_above(range.upper - 1); i > 0 && extents_[i - 1].range.upper > range.lower;
-       --i) {
+  for (std::size_t i = extents_.first_above(range.upper - 1);
+       i > 0 && extents_[i - 1].range.upper > range.lower; --i) {
     Extent& extent = extents_[i - 1];
     extent.used -= shared(extent.range, range);
     const bool is_all = range.lower <= extent.range.lower && extent.range.upper <= range.upper;
@@ -270,7 +285,7 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
     reclaimed += candidate.size;
     extent.range.upper = extent.range.lower;
   }
-  std::erase_if(extents_, [](const Extent& extent) { return extent.range.empty(); });
+  extents_.erase_empty();
   return reclaimed;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "arena/extent_table.h"
 #include "arena/free_space.h"
 #include "arena/policy.h"
 #include "arena/stream_order.h"
@@ -106,21 +107,25 @@ class Memory {
   /// Calls visit(Interval) for each extent that overlaps the range, by offset, until it returns false.
   template <typename Visit>
   void visit_extents(const Interval& range, Visit visit) const {
-    const std::size_t above = first_above(range.lower);
-    std::size_t i = above > 0 && extents_[above - 1].range.upper > range.lower ? above - 1 : above;
-    for (; i < extents_.size() && extents_[i].range.lower < range.upper; ++i) {
-      if (!visit(extents_[i].range)) return;
-    }
+    extents_.visit(range, visit);
+  }
+  /// The same, but those side by side that end at `until()` at most come as one.
+  template <typename Until, typename Visit>
+  void visit_joined_extents(const Interval& range, Until until, Visit visit) const {
+    extents_.visit_joined(range, until, visit);
   }
   /// What a block would take beside its own bytes.
   struct Ends {
-    Bytes lacking = 0;     ///< bytes without memory of the pages that it begins and ends in
-    Bytes unfilled = 0;    ///< how many pages those are in
-    Bytes stranded = 0;    ///< what else it would pin of idle extents, and of shared ones larger than a block
-    std::size_t from = 0;  ///< for places that begin no lower
+    Bytes lacking = 0;   ///< bytes without memory of the pages that it begins and ends in
+    Bytes unfilled = 0;  ///< how many pages those are in
+    Bytes stranded = 0;  ///< what else it would pin of idle extents, and of shared ones larger than a block
   };
-  /// `from`: of a place that begins no higher; who asks for places in order finds them faster.
-  [[nodiscard]] Ends ends_of(const Interval& place, std::size_t from = 0) const;
+  [[nodiscard]] Ends ends_of(const Interval& place) const;
+
+  /// Where at the ends of an idle range that has memory a block of `size` bytes would strand the least, if
+  /// less than `least`, which becomes that. `from`: 0, or of a range that begins no higher.
+  [[nodiscard]] std::optional<Bytes> fit_at_ends(const Interval& idle, Bytes size, Bytes& least,
+                                                 std::size_t& from) const;
 
   [[nodiscard]] bool contains(std::uintptr_t address) const {
     return address - base_ < static_cast<std::uintptr_t>(addresses_);
@@ -143,15 +148,6 @@ class Memory {
  private:
   static constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
 
-  /// All but the range is kept in the region of large requests alone, where most of the memory is. Elsewhere
-  /// the gaps tell, though late: they grow together, and count as freed when the last of them was.
-  struct Extent {
-    Interval range;
-    Bytes used = 0;
-    LastUse last = {};
-    bool has_several_uses = false;  ///< of different streams: its gaps tell which
-  };
-
   struct Idle {
     std::size_t extent = 0;
     Bytes size = 0;
@@ -163,7 +159,6 @@ class Memory {
     return {range.lower / unit * unit, align_up(range.upper, unit)};
   }
   bool take_addresses();
-  [[nodiscard]] std::size_t first_above(Bytes offset, std::size_t from = 0) const;
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   void note_use(const Interval& range) {
     most_in_use_ = std::max(most_in_use_, in_use());
@@ -172,6 +167,7 @@ class Memory {
   void note_begin_of_use(const Interval& range);
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
                                      Bytes room) const;
+  [[nodiscard]] Bytes stranded(const Extent& extent, const Interval& place) const;
   [[nodiscard]] std::vector<Interval> lacking(const Interval& range) const;
   bool map_all(const Interval& pages, const Interval& cuts, Bytes most);
   bool map_extent(const Interval& range);
@@ -203,9 +199,9 @@ class Memory {
   Bytes most_in_use_ = 0;
   Interval spared_;
   MappingStatistics statistics_;
-  Interval large_;               ///< the region
-  std::vector<Extent> extents_;  ///< in order of offset
-  std::vector<Idle> idle_;       ///< found last; kept so that looking needs no heap
+  Interval large_;  ///< the region
+  ExtentTable extents_;
+  std::vector<Idle> idle_;  ///< found last; kept so that looking needs no heap
 };
 
 }  // namespace stweaver

@@ -1,8 +1,8 @@
 #include "arena/placer.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace stweaver {
@@ -72,10 +72,9 @@ struct Window {
 
 /// Goes along free addresses from the lowest on, some with idle memory, and tells of the places for a window
 /// that begin or end with a piece of idle memory: none between them lacks less.
+template <typename Visit>
 class Candidates {
  public:
-  using Visit = std::function<void(const Window& window)>;
-
   /// No window is told of that leaves more than `most_stranded` bytes of an idle extent at one of its ends.
   Candidates(Bytes size, Bytes begin, Bytes most_stranded, Visit visit)
       : size_(size), begin_(begin), most_stranded_(most_stranded), visit_(std::move(visit)) {}
@@ -161,14 +160,7 @@ std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, Stre
   Bytes least = memory_->page_size() + 1;
   std::size_t from = 0;  // of extents: gaps come in order
   memory_->free_space.each_fitting(size, region, order_->usable_by(stream), [&](const Interval& gap) {
-    for (const Bytes at : {gap.lower, gap.upper - size}) {
-      const Memory::Ends ends = memory_->ends_of({at, at + size}, from);
-      const Bytes stranded = ends.stranded;
-      from = ends.from;
-      if (stranded >= least) continue;
-      least = stranded;
-      best = at;
-    }
+    if (const std::optional<Bytes> at = memory_->fit_at_ends(gap, size, least, from)) best = at;
     return least > 0;
   });
   return best;
@@ -202,19 +194,26 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
     if (usable(gap.last)) gaps.push_back({gap.offset, gap.end});
     return true;
   });
+  // Most extents are taken: all up to the next gap come as one, and are passed at once.
+  Interval taken = {region.lower, region.lower};
   auto gap = gaps.begin();
-  memory_->visit_extents(region, [&](const Interval& extent) {
-    Bytes at = extent.lower;
-    for (; gap != gaps.end() && gap->lower < extent.upper; ++gap) {
-      const Interval piece = {std::max(gap->lower, at), std::min(gap->upper, extent.upper)};
-      candidates.add_taken({at, piece.lower});
-      candidates.add_idle({piece, piece.length() == extent.length()});
-      at = piece.upper;
-      if (gap->upper > extent.upper) break;
+  const auto next_gap = [&] { return gap == gaps.end() ? region.upper : gap->lower; };
+  memory_->visit_joined_extents(region, next_gap, [&](const Interval& mapped) {
+    if (taken.upper < mapped.lower) {
+      candidates.add_taken(taken);
+      taken.lower = mapped.lower;
     }
-    candidates.add_taken({at, extent.upper});
+    taken.upper = mapped.upper;
+    for (; gap != gaps.end() && gap->lower < mapped.upper; ++gap) {
+      const Interval piece = {std::max(gap->lower, mapped.lower), std::min(gap->upper, mapped.upper)};
+      candidates.add_taken({taken.lower, piece.lower});
+      candidates.add_idle({piece, piece.length() == mapped.length()});
+      taken.lower = piece.upper;
+      if (gap->upper > mapped.upper) break;
+    }
     return true;
   });
+  candidates.add_taken(taken);
   candidates.end_at(region.upper);
   return best;
 }

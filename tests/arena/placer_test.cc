@@ -477,6 +477,38 @@ TEST_F(PlacerTest, WindowsOfLargeRequestsCostNoMoreThanAnyOther) {
   }
 }
 
+TEST_F(PlacerTest, TheEndOfAGapThatStrandsLessIsFoundWhateverItsExtentsAre) {
+  policy.block = 2 * kPage;
+  std::mt19937 random(1);
+  int fitted = 0;
+  for (int round = 0; round < 300; ++round) {
+    HostDevice fresh(kGiB);
+    StreamOrder fresh_order(fresh);
+    Memory held(fresh, fresh_order, policy);
+    const HalfPages layout(held, random);
+    const Bytes size = (1 + static_cast<Bytes>(random() % 12)) * kPage / 2;
+    const Bytes most = static_cast<Bytes>(random() % 6) * kPage / 2;
+    std::size_t from = 0;
+    (void)held.free_space.visit(0, held.addresses(), [&](const Gap& gap) {
+      if (gap.end - gap.offset < size) return true;
+      std::optional<Bytes> expected;
+      Bytes least = most;
+      for (const Bytes at : {gap.offset, gap.end - size}) {
+        const Bytes stranded = held.ends_of({at, at + size}).stranded;
+        if (stranded >= least) continue;
+        least = stranded;
+        expected = at;
+      }
+      Bytes found = most;
+      EXPECT_EQ(held.fit_at_ends({gap.offset, gap.end}, size, found, from), expected) << "round " << round;
+      EXPECT_EQ(found, least);
+      if (expected) ++fitted;
+      return true;
+    });
+  }
+  EXPECT_GT(fitted, 100);
+}
+
 TEST_F(PlacerTest, MapsALargeJobInAFewThousandCalls) {
   for (Bytes held = 0; held < 7 * kGiB; held += 24 * kMiB) ASSERT_NE(take(24 * kMiB), -1);
   EXPECT_LT(device.calls(DeviceCall::kMap), 1000);
