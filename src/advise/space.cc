@@ -246,15 +246,15 @@ std::string why_none(const Space& space) {
   if (Grid(space).count(1) > 0) return "";
   std::string given;
   for (const auto& [name, value] : space.fixed) {
-    given += " " + name + "=" + value;
+    given += text(" ", name, "=", value);
     Space other = space;
     other.fixed.erase(name);
     std::string able;
-    for (const std::string& text : texts_of(name, other)) {
-      other.fixed[name] = text;
-      if (Grid(other).count(1) > 0) able += " " + text;
+    for (const std::string& instead : texts_of(name, other)) {
+      other.fixed[name] = instead;
+      if (Grid(other).count(1) > 0) able += " " + instead;
     }
-    if (!able.empty()) return name + "=" + value + ": no configuration has it here; it can be" + able;
+    if (!able.empty()) return text(name, "=", value, ": no configuration has it here; it can be", able);
   }
   return "no configuration can run with" + given;
 }
