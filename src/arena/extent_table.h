@@ -36,6 +36,8 @@ class ExtentTable {
     return number < begins_.size() && begins_[number] <= most ? begins_[number] : 0;
   }
 
+  [[nodiscard]] Bytes end_of(std::size_t number) const { return ends_[number]; }
+
   /// The number of the first extent that begins above `offset`; `from` is no higher, and the nearer the
   /// faster.
   [[nodiscard]] std::size_t first_above(Bytes offset, std::size_t from = 0) const {

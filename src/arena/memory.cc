@@ -115,19 +115,19 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
     least = bytes;
     best = at;
   };
-  // Where the range goes on behind an extent that began in it, all of that extent is idle, and what it
-  // strands shows by where extents begin.
+  // An extent that begins in the range and ends in it is all idle: what it strands shows by where extents
+  // begin, and nothing else of it is read if that is too much. Its end is 0 where it may be in use.
   const auto end_inside = [&](std::size_t extent) { return extents_.begin_of(extent + 1, idle.upper); };
+  const Bytes highest = idle.upper - size;
   const std::size_t lowest = from = extents_.first_above(idle.lower, from) - 1;
   const std::size_t last = extents_.first_above(idle.lower + size - 1, lowest) - 1;
-  const bool is_one = last == lowest;
-  if (is_one || end_inside(last) - (idle.lower + size) < least) consider(idle.lower, lowest, last);
+  if (last == lowest || end_inside(last) == 0 || end_inside(last) - (idle.lower + size) < least)
+    consider(idle.lower, lowest, last);
   // Inside one extent both ends are alike.
-  if (idle.length() == size || (is_one && idle.upper <= extents_[lowest].range.upper)) return best;
-  const std::size_t first = extents_.first_above(idle.upper - size, lowest) - 1;
-  if (first == lowest || end_inside(first) == 0 ||
-      idle.upper - size - extents_.begin_of(first, idle.upper) < least)
-    consider(idle.upper - size, first, extents_.first_above(idle.upper - 1, first) - 1);
+  if (highest == idle.lower || idle.upper <= extents_.end_of(lowest)) return best;
+  const std::size_t first = extents_.first_above(highest, lowest) - 1;
+  if (first == lowest || end_inside(first) == 0 || highest - extents_.begin_of(first, highest) < least)
+    consider(highest, first, extents_.first_above(idle.upper - 1, first) - 1);
   return best;
 }
 
