@@ -15,7 +15,7 @@ constexpr Result kSuccess = 0;
 constexpr Result kInvalidArgument = 2;
 constexpr Result kNotSupported = 3;
 
-struct Memory {
+struct MemoryInfo {
   unsigned long long total;
   unsigned long long free;
   unsigned long long used;
@@ -70,7 +70,7 @@ NULLCUDA_API Result nvmlDeviceGetName(void*, char* name, unsigned size) {
   return kSuccess;
 }
 
-NULLCUDA_API Result nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+NULLCUDA_API Result nvmlDeviceGetMemoryInfo(void* device, MemoryInfo* memory) {
   const nullcuda::Memory& own = nullcuda::machine().memory;
   memory->total = own.total();
   memory->used = own.used(number_of(device));

@@ -11,7 +11,6 @@ namespace nullcuda {
 namespace {
 
 constexpr std::uint64_t kRandomCalls = 200;  // about what PyTorch calls in a layer
-constexpr int kExitStatus = 70;
 
 std::string variable(const char* name, const char* otherwise = "") {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any other thread

@@ -48,7 +48,9 @@ const Settings& settings();
 
 /// Writes one line to standard error.
 void say(const std::string& line);
-/// Writes one line to standard error and ends the process with status 70 (EX_SOFTWARE of sysexits.h).
+/// EX_SOFTWARE of sysexits.h.
+inline constexpr int kExitStatus = 70;
+/// Writes one line to standard error and ends the process with that status.
 [[noreturn]] void stop(const std::string& line);
 
 /// `at_once`, `delay:CALLS` or `random:SEED[/CALLS]`; stops the process where it is none of them.

@@ -27,8 +27,11 @@ constexpr Bytes align_up(Bytes size, Bytes alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
+constexpr double to_gib(double bytes) {
+  return bytes / static_cast<double>(kGiB);
+}
 constexpr double to_gib(Bytes size) {
-  return static_cast<double>(size) / static_cast<double>(kGiB);
+  return to_gib(static_cast<double>(size));
 }
 
 }  // namespace stweaver

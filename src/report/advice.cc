@@ -30,8 +30,6 @@ std::string left_out_text(const Measurements& measured) {
   return out;
 }
 
-constexpr auto kGiBytes = static_cast<double>(kGiB);
-
 bool has_times_of(const Measurements& measured) {
   return std::all_of(measured.rows.begin(), measured.rows.end(),
                      [](const Measurement& row) { return row.seconds > 0; });
@@ -133,7 +131,7 @@ std::string predict_text(const Measurements& measured, std::span<const StepTime>
                                  fmt::format("{:+.1f} %", 100 * (said / was - 1))});
     };
     if (has_times) add(row.seconds, times[i].total);
-    if (has_memory && memory[i]) add(row.memory->bytes / kGiBytes, *memory[i] / kGiBytes);
+    if (has_memory && memory[i]) add(to_gib(row.memory->bytes), to_gib(*memory[i]));
     if (has_memory && !memory[i]) cells.insert(cells.end(), {"", "", ""});
     table.add_row(cells);
   }

@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kGiBytes = static_cast<double>(kGiB);
-
 /// What a framework is told, a line for each choice that it can run; nothing where it can run none.
 std::string settings_text(const Recommendation& advice, const Framework& framework) {
   std::string lines;
@@ -41,11 +39,11 @@ std::string calibration_text(const Recommendation& advice) {
   if (advice.ranks.empty()) return "";
   Table table({"recorded", "measured GiB", "model", "calibrated", "by the others"}, "lrrrr");
   const auto cell = [](double said, double measured) {
-    return fmt::format("{:.2f} ({:+.1f} %)", said / kGiBytes, 100 * error_of(said, measured));
+    return fmt::format("{:.2f} ({:+.1f} %)", to_gib(said), 100 * error_of(said, measured));
   };
   for (const CalibratedRank& rank : advice.ranks)
-    table.add_row({rank.name, fmt::format("{:.2f}", rank.measured / kGiBytes),
-                   cell(rank.before, rank.measured), cell(rank.after, rank.measured),
+    table.add_row({rank.name, fmt::format("{:.2f}", to_gib(rank.measured)), cell(rank.before, rank.measured),
+                   cell(rank.after, rank.measured),
                    rank.left_out ? cell(*rank.left_out, rank.measured) : "-"});
   return table.text() +
          fmt::format(
@@ -114,12 +112,12 @@ Job job_of(const Recommendation& advice, const Configuration& how) {
 std::string advise_text(const Recommendation& advice) {
   if (advice.choices.empty() && advice.front.stopped)
     return fmt::format("stopped after {} configurations, none of which fits in {:.1f} GiB\n",
-                       advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
+                       advice.front.evaluations, to_gib(advice.memory));
   if (advice.choices.empty())
     return fmt::format(
         "none of {} configurations fits in {:.1f} GiB: more GPUs, a larger GPU, a shorter sequence "
         "or more pipeline stages may help\n",
-        advice.front.evaluations, to_gib(static_cast<Bytes>(advice.memory)));
+        advice.front.evaluations, to_gib(advice.memory));
   Table table(
       {"", "gpus", "layout", "mbs", "recompute", "s/step", "tokens/s",
        advice.price ? "price/Gtoken" : "GPU h/Gtoken", "planned GiB", "expandable", "default", "longer"},

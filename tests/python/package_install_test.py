@@ -46,7 +46,7 @@ def install(folder: Path) -> None:
     how = ("--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--disable-pip-version-check")
     settings = (
         f"build-dir={BUILD}",
-        "cmake.build-type=Debug",
+        "cmake.build-type=None",  # neither optimized nor with what debuggers read: compiled soonest
         "cmake.define.CMAKE_UNITY_BUILD=ON",
         "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON",
     )

@@ -21,8 +21,8 @@ namespace stweaver {
 namespace {
 
 /// The step that is changed, and how many follow it. The plan's prologue ends before it.
-constexpr std::size_t kChanged = 2;
-constexpr std::size_t kSteps = kChanged + 5;
+constexpr std::size_t kDiverging = 2;
+constexpr std::size_t kStepsInAll = kDiverging + 5;
 /// So many requests before and after a change, in the order of its step, are its neighbourhood.
 constexpr std::size_t kNeighbours = 16;
 
@@ -35,7 +35,8 @@ struct PlannedJob {
     const Trace known = prefix_of(trace, spans[spans.size() - 2].upper);
     // How tightly the plan is packed does not matter here.
     plan = std::make_shared<PlanIndex>(synthesize(known, profile_of(known), {.timeout = 0.2}).plan);
-    script = script_of(trace, spans, std::max(static_cast<int>(kSteps) - static_cast<int>(spans.size()), 0));
+    script =
+        script_of(trace, spans, std::max(static_cast<int>(kStepsInAll) - static_cast<int>(spans.size()), 0));
     undisturbed = Player(plan).play(script);
   }
 
@@ -73,7 +74,7 @@ Loss loss_of(const PlannedJob& job, const Disturbance& disturbance, const Played
     const bool was_hit = undisturbed.outcomes[id].fate != Fate::kMissed;
     const bool is_lost = was_hit && played.outcomes[id].fate == Fate::kMissed;
     if (!is_lost || disturbance.neighbours.contains(id)) continue;
-    ++(job.script.requests[id].step <= static_cast<int>(kChanged) ? loss.far : loss.after);
+    ++(job.script.requests[id].step <= static_cast<int>(kDiverging) ? loss.far : loss.after);
   }
   loss.reserve_back = true;
   for (std::size_t step = quiet_from + 2; step < undisturbed.fallback_reserved.size(); ++step) {
@@ -85,7 +86,7 @@ Loss loss_of(const PlannedJob& job, const Disturbance& disturbance, const Played
 /// Random positions of the changed step; the same ones in every run.
 class Positions {
  public:
-  Positions(const PlannedJob& job, unsigned seed) : requests_(job.script.steps[kChanged]), random_(seed) {}
+  Positions(const PlannedJob& job, unsigned seed) : requests_(job.script.steps[kDiverging]), random_(seed) {}
 
   std::size_t any() { return any_below(requests_.size()); }
   std::size_t any_below(std::size_t end) {
@@ -111,13 +112,13 @@ RequestId add_request(Script& script, const Asked& like) {
 }
 
 Disturbance at_position(const PlannedJob& job, std::size_t position) {
-  return {job.script, neighbours_of(job.script, kChanged, position)};
+  return {job.script, neighbours_of(job.script, kDiverging, position)};
 }
 
 /// One more request before the one at `position`, alive until `later` more requests of the step were made.
 Disturbance with_extra(const PlannedJob& job, std::size_t position, Bytes size, std::size_t later) {
   Disturbance changed = at_position(job, position);
-  const std::vector<RequestId>& step = job.script.steps[kChanged];
+  const std::vector<RequestId>& step = job.script.steps[kDiverging];
   Script& script = changed.script;
   const RequestId extra = add_request(script, {size, script.requests[step[position]].stream});
   const std::size_t last = std::min(position + later, step.size() - 1);
@@ -131,7 +132,7 @@ Disturbance with_extra(const PlannedJob& job, std::size_t position, Bytes size, 
 Disturbance without(const PlannedJob& job, std::size_t position) {
   Disturbance changed = at_position(job, position);
   Script& script = changed.script;
-  const RequestId missing = job.script.steps[kChanged][position];
+  const RequestId missing = job.script.steps[kDiverging][position];
   erase_call(script, find_call(script, Call::Kind::kFree, missing));
   erase_call(script, find_call(script, Call::Kind::kAllocate, missing));
   return changed;
@@ -139,7 +140,7 @@ Disturbance without(const PlannedJob& job, std::size_t position) {
 
 Disturbance resized(const PlannedJob& job, std::size_t position, Bytes size) {
   Disturbance changed = at_position(job, position);
-  changed.script.requests[job.script.steps[kChanged][position]].size = size;
+  changed.script.requests[job.script.steps[kDiverging][position]].size = size;
   return changed;
 }
 
@@ -148,8 +149,8 @@ Disturbance resized(const PlannedJob& job, std::size_t position, Bytes size) {
 Disturbance with_evaluation(const PlannedJob& job, bool behind_boundary) {
   Disturbance changed{job.script, {}};
   Script& script = changed.script;
-  const std::size_t boundary = find_step(script, kChanged);
-  const std::vector<RequestId>& step = job.script.steps[kChanged];
+  const std::size_t boundary = find_step(script, kDiverging);
+  const std::vector<RequestId>& step = job.script.steps[kDiverging];
   std::map<RequestId, RequestId> copies;
   std::set<RequestId> living;
   std::vector<Call> pass;
@@ -169,8 +170,8 @@ Disturbance with_evaluation(const PlannedJob& job, bool behind_boundary) {
   script.calls.insert(
       script.calls.begin() + static_cast<std::ptrdiff_t>(boundary + (behind_boundary ? 1 : 0)), pass.begin(),
       pass.end());
-  changed.neighbours = neighbours_of(script, kChanged, 0);
-  changed.neighbours.merge(neighbours_of(script, kChanged - 1, script.steps[kChanged - 1].size() - 1));
+  changed.neighbours = neighbours_of(script, kDiverging, 0);
+  changed.neighbours.merge(neighbours_of(script, kDiverging - 1, script.steps[kDiverging - 1].size() - 1));
   return changed;
 }
 
@@ -179,8 +180,8 @@ Disturbance with_evaluation(const PlannedJob& job, bool behind_boundary) {
 Disturbance cut_short(const PlannedJob& job, std::size_t position) {
   Disturbance changed = at_position(job, position);
   Script& script = changed.script;
-  const std::size_t cut = find_call(script, Call::Kind::kAllocate, job.script.steps[kChanged][position]);
-  const std::size_t end = find_step(script, kChanged + 1);
+  const std::size_t cut = find_call(script, Call::Kind::kAllocate, job.script.steps[kDiverging][position]);
+  const std::size_t end = find_step(script, kDiverging + 1);
   std::set<RequestId> unmade;
   std::vector<Call> calls(script.calls.begin(), script.calls.begin() + static_cast<std::ptrdiff_t>(cut));
   for (std::size_t i = cut; i < script.calls.size(); ++i) {
@@ -197,9 +198,9 @@ Disturbance cut_short(const PlannedJob& job, std::size_t position) {
 Disturbance with_kept(const PlannedJob& job, std::size_t position) {
   Disturbance changed = at_position(job, position);
   Script& script = changed.script;
-  const RequestId kept = job.script.steps[kChanged][position];
+  const RequestId kept = job.script.steps[kDiverging][position];
   const std::size_t freed = find_call(script, Call::Kind::kFree, kept);
-  const std::size_t end = find_step(script, kChanged + 3);
+  const std::size_t end = find_step(script, kDiverging + 3);
   const auto begin_of = [&](RequestId id) { return job.undisturbed.outcomes[id].address; };
   const auto end_of = [&](RequestId id) {
     return begin_of(id) + static_cast<std::uintptr_t>(job.script.requests[id].size);
@@ -226,7 +227,7 @@ class Divergence : public testing::TestWithParam<std::string> {
   /// look alike can be taken for each other until something tells them apart.
   enum class Astray : std::uint8_t { kNever, kWhereStepsVary, kSometimes };
 
-  [[nodiscard]] const std::vector<RequestId>& step() const { return job.script.steps[kChanged]; }
+  [[nodiscard]] const std::vector<RequestId>& step() const { return job.script.steps[kDiverging]; }
   [[nodiscard]] Bytes size_at(std::size_t position) const {
     return job.script.requests[step()[position]].size;
   }
@@ -242,7 +243,7 @@ class Divergence : public testing::TestWithParam<std::string> {
 
   /// Expects no hits lost where there should be none, and all to be back where it was afterwards.
   void expect_contained(const Disturbance& disturbance, Astray astray,
-                        std::size_t quiet_from = kChanged + 1) {
+                        std::size_t quiet_from = kDiverging + 1) {
     const Played played = Player(job.plan).play(disturbance.script);
     const Loss loss = loss_of(job, disturbance, played, quiet_from);
     const bool strict = is_fixed(GetParam());
@@ -251,7 +252,7 @@ class Divergence : public testing::TestWithParam<std::string> {
     } else {
       EXPECT_LE(loss.far, share_of_a_step(strict ? kFewInAFixedStep : kFewInAVaryingStep));
     }
-    for (std::size_t number = quiet_from; number < kSteps; ++number) {
+    for (std::size_t number = quiet_from; number < kStepsInAll; ++number) {
       // Step n ends at the boundary behind it; the prologue is counted at the first.
       const std::int64_t hits = played.served[number + 1].in_plan();
       const std::int64_t hits_undisturbed = job.undisturbed.served[number + 1].in_plan();
@@ -341,10 +342,10 @@ TEST_P(Divergence, AKeptTensorCostsOnlyWhatWouldHaveItsPlace) {
   for (int tries = 0; kept < positions().size() && tries < 1000; ++tries) {
     const std::size_t position = at.any();
     const std::size_t freed = find_call(job.script, Call::Kind::kFree, step()[position]);
-    if (size_at(position) < kMiB || freed >= find_step(job.script, kChanged + 1)) continue;
+    if (size_at(position) < kMiB || freed >= find_step(job.script, kDiverging + 1)) continue;
     ++kept;
     SCOPED_TRACE(position);
-    expect_contained(with_kept(job, position), Astray::kWhereStepsVary, kChanged + 3);
+    expect_contained(with_kept(job, position), Astray::kWhereStepsVary, kDiverging + 3);
   }
   EXPECT_GT(kept, 0U);
 }

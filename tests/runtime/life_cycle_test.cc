@@ -627,11 +627,15 @@ TEST_F(LifeCycleTest, AJobThatDoesNotRepeatIsRecordedLongerAndThenLeftAlone) {
 }
 
 TEST_F(LifeCycleTest, AJobWhoseStepsNobodyMarksIsSearchedLongerAndThenLeftAlone) {
+  Policy policy;
+  policy.first_search = 2000;  // which takes a tenth of the time
+  RuntimeAllocator searched(device, upstream, policy);
   std::vector<std::size_t> seen;
-  LifeCycle life(allocator, finding_nothing(seen));
-  small_program.build();
-  for (int i = 0; i < 1'000'000 && life.stage() != Stage::kResting; ++i) {
-    small_program.step();
+  LifeCycle life(searched, finding_nothing(seen));
+  Program job(searched, 2 * kKiB);
+  job.build();
+  for (int i = 0; i < 100'000 && life.stage() != Stage::kResting; ++i) {
+    job.step();
     life.poll();
     life.wait_for_planner();
   }

@@ -593,9 +593,9 @@ TEST(RuntimeAllocator, RecordingItsOwnStreamHoldsNothingBack) {
 }
 
 /// A program that uses its memory on several streams, on a device that knows what comes after what.
-class Program {
+class StreamProgram {
  public:
-  Program(std::shared_ptr<const PlanIndex> plan, unsigned seed, int streams, bool in_arena)
+  StreamProgram(std::shared_ptr<const PlanIndex> plan, unsigned seed, int streams, bool in_arena)
       : plan_(std::move(plan)), random_(seed), streams_(streams), watched_(device_, upstream_, plan_) {
     watched_.allocator.place_unplanned(in_arena);
   }
@@ -691,7 +691,7 @@ TEST(RuntimeAllocator, NeverHandsMemoryToAStreamBeforeItsLastUsersAreDone) {
   for (const int streams : {2, 8, 90}) {
     for (unsigned seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(text(streams, " streams, seed ", seed));
-      Program program(plan, seed, streams, seed % 2 == 1);
+      StreamProgram program(plan, seed, streams, seed % 2 == 1);
       program.run(1500);
       EXPECT_GT(program.statistics().served.planned, 30);
       waits += program.statistics().waits;

@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(STWEAVER_TEST_DATA) / "allocator";
+const fs::path kRecordings = fs::path(STWEAVER_TEST_DATA) / "allocator";
 
 std::vector<std::string> recordings() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kFolder)) {
+  for (const auto& entry : fs::directory_iterator(kRecordings)) {
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -85,7 +85,7 @@ Outcome outcome_of(const std::string& line) {
 }
 
 TEST_P(Recorded, ReservesTheSameAfterEveryCall) {
-  std::ifstream file(kFolder / (GetParam() + ".txt"));
+  std::ifstream file(kRecordings / (GetParam() + ".txt"));
   std::string line;
   std::getline(file, line);
   AllocatorSettings settings = parse_settings(line.substr(std::string("settings ").size()));

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(STWEAVER_TEST_DATA) / "traces";
+const fs::path kTraces = fs::path(STWEAVER_TEST_DATA) / "traces";
 
 std::vector<std::string> jobs() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kFolder)) {
+  for (const auto& entry : fs::directory_iterator(kTraces)) {
     if (entry.path().extension() == ".xz") names.push_back(entry.path().stem().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -33,7 +33,7 @@ std::vector<std::string> jobs() {
 }
 
 Trace trace_of(const std::string& job) {
-  return read_traces(open_archive(kFolder / (job + ".pickle.xz")), job).at(0);
+  return read_traces(open_archive(kTraces / (job + ".pickle.xz")), job).at(0);
 }
 
 /// The reserve as a function of time, without what changes nothing.
@@ -87,7 +87,7 @@ TEST_P(Jobs, MakeTheSameSegmentsAtTheSameEventsAsPyTorch) {
 }
 
 nlohmann::json manifest_of(const std::string& job) {
-  return nlohmann::json::parse(std::ifstream(kFolder / "manifest.json")).at(job);
+  return nlohmann::json::parse(std::ifstream(kTraces / "manifest.json")).at(job);
 }
 
 TEST_P(Jobs, AllocateWhatWasMeasuredAfterRounding) {

@@ -10,8 +10,6 @@
 namespace nullcuda {
 namespace {
 
-constexpr int kRefused = 70;
-
 TEST(Completion, IsAtOnceOrDelayedOrRandom) {
   const Completion at_once = parse_completion("at_once");
   EXPECT_EQ(at_once.calls, 0U);
@@ -29,7 +27,7 @@ TEST(Completion, IsAtOnceOrDelayedOrRandom) {
 TEST(CompletionDeathTest, StopsAtWhatItCannotReadWithOneLine) {
   for (const char* text :
        {"", "soon", "delay", "delay:", "delay:-1", "delay:x", "random:", "random:1/", "at_once "})
-    EXPECT_EXIT(parse_completion(text), testing::ExitedWithCode(kRefused),
+    EXPECT_EXIT(parse_completion(text), testing::ExitedWithCode(kExitStatus),
                 testing::MatchesRegex("nullcuda: NULLCUDA_EVENTS: .*: write at_once, delay:CALLS or "
                                       "random:SEED\\[/CALLS\\]\n"))
         << text;
@@ -60,7 +58,7 @@ TEST(FailuresDeathTest, StopsAtWhatItCannotReadWithOneLine) {
   for (const char* text : {"cudaMalloc", "cudaMalloc@=2", "cudaMalloc@0=2", "cudaMalloc@-1=2",
                            "cudaMalloc@1=0", "cudaMalloc@1", "cuda*Malloc@1=2", "@1=2", "cudaMalloc%1/0=2",
                            "cudaMalloc%1=2", "cudaMalloc@1=2,,cudaFree@1=2", "cudaMalloc @1=2"})
-    EXPECT_EXIT(parse_failures(text), testing::ExitedWithCode(kRefused),
+    EXPECT_EXIT(parse_failures(text), testing::ExitedWithCode(kExitStatus),
                 testing::MatchesRegex("nullcuda: NULLCUDA_FAIL: .*: write NAME@N=ERROR, NAME@N\\+=ERROR or "
                                       "NAME%SEED/ONE_IN=ERROR\n"))
         << text;
@@ -79,7 +77,7 @@ class SettingsDeathTest : public testing::Test {
 };
 
 TEST_F(SettingsDeathTest, SaysInOneLineWhatIsNotANumberOrTooMuch) {
-  const auto refused = testing::ExitedWithCode(kRefused);
+  const auto refused = testing::ExitedWithCode(kExitStatus);
   for (const char* value : {"x", "-1", " 5", "5 ", "1e3", "99999999999999999999"})
     EXPECT_EXIT(read_with("NULLCUDA_MEMORY_MIB", value), refused,
                 testing::MatchesRegex("nullcuda: NULLCUDA_MEMORY_MIB: not a number: .*\n"));

@@ -10,10 +10,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/settings.h"
+
 namespace nullcuda {
 namespace {
 
-constexpr int kRefused = 70;
 constexpr const char* kLines =
     "# recorded on a GPU\n"
     "\n"
@@ -66,7 +67,7 @@ TEST(Table, TakesTheLaterOfTwoLines) {
 TEST(TableDeathTest, NamesTheFileAndTheLineThatIsBroken) {
   for (const char* line : {"conv a", "conv a b", "conv a -1", "conv a 1 2", "rnn a 1", "pool a 1", " ",
                            "conv a 18446744073709551616", "conv a 1x", "conv"})
-    EXPECT_EXIT(read("fft a 1\n" + std::string(line) + "\n"), testing::ExitedWithCode(kRefused),
+    EXPECT_EXIT(read("fft a 1\n" + std::string(line) + "\n"), testing::ExitedWithCode(kExitStatus),
                 "nullcuda: a.txt:2: ")
         << line;
 }
@@ -81,7 +82,7 @@ TEST(ReadTable, TakesAFileOrTheFileOfThatNameInAFolder) {
 }
 
 TEST(ReadTableDeathTest, RefusesAPlaceThatTheUserNamedAndThatDoesNotExist) {
-  EXPECT_EXIT(read_table("/nowhere/at/all", "h200.txt", true), testing::ExitedWithCode(kRefused),
+  EXPECT_EXIT(read_table("/nowhere/at/all", "h200.txt", true), testing::ExitedWithCode(kExitStatus),
               "no table: /nowhere/at/all");
 }
 
