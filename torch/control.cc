@@ -25,8 +25,9 @@ bool flag_of(std::string_view name, std::string_view value) {
   return value == "1";
 }
 
-int count_of(std::string_view name, std::string_view value) {
-  int count = 0;
+template <typename Number>
+Number count_of(std::string_view name, std::string_view value) {
+  Number count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
   if (error != std::errc() || end != value.data() + value.size() || count < 1)
     fail(name, "=", value, ": must be a number from 1 on");
@@ -56,7 +57,9 @@ void set(SessionOptions& options, std::string_view name, std::string_view value)
     if (value != "marked" && value != "found") fail("steps=", value, ": must be marked or found");
     options.finds_steps = value == "found";
   } else if (name == "record_steps") {
-    options.record_steps = count_of(name, value);
+    options.record_steps = count_of<int>(name, value);
+  } else if (name == "hold") {
+    options.hold = count_of<Bytes>(name, value);
   } else if (name == "settings") {
     options.settings = value;
   } else if (name == "simulate") {

@@ -20,6 +20,7 @@ const char* stweaver_headers();
 ///   follow=0           only record
 ///   steps=found        nobody calls stweaver_begin_step(): find steps in the request stream
 ///   record_steps=N     whole steps to record before planning
+///   hold=BYTES         of a device's memory that may be held before any is moved
 ///   settings=TEXT      of PyTorch's own allocator, written into traces
 ///   simulate=1         find out what PyTorch's CUDA allocator would have reserved for the recorded steps
 ///   verbose=1          print each transition on standard error

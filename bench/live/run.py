@@ -6,10 +6,11 @@
     python3 bench/live/run.py trainer --steps 100 --allocators recorded --out FOLDER
 
 `default` and `expandable` are PyTorch's own; `first` is STWeaver without a plan, `second` the same command
-again, which finds the plan that the first run kept. `recorded` is the default once more, with every request
-written into FOLDER/JOB/JOB.stw, which `stweaver replay --online` and the programs of build/release/bench
-take. live.json has every step of every run; compare.py sets two of them side by side. The jobs of many ranks
-are one rank of them; on real GPUs they need as many.
+again, which finds the plan that the first run kept. `held` is `first` where as much may be held as `default`,
+which must stand before it, reserved (`stweaver run --hold`). `recorded` is the default once more, with every
+request written into FOLDER/JOB/JOB.stw, which `stweaver replay --online` and the programs of
+build/release/bench take. live.json has every step of every run; compare.py sets two of them side by side. The
+jobs of many ranks are one rank of them; on real GPUs they need as many.
 
 What the training loops need on null CUDA is installed into build/live/venv first, once; on a GPU this Python
 must have it. $LIVE_NULL_CUDA is the command that starts null CUDA where it is not "python -m nullcuda".
@@ -36,7 +37,8 @@ from jobs import JOBS, Job
 import report
 
 ALLOCATORS = ("default", "expandable", "first", "second")
-STWEAVER = ("first", "second")
+HELD = "held"
+STWEAVER = ("first", "second", HELD)
 RECORDED = "recorded"
 ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 OURS = [str(environment.ROOT / part) for part in ("python", "nullcuda/python")]
@@ -97,8 +99,10 @@ def python_of(chosen: argparse.Namespace) -> str:
 
 def allocators(text: str) -> list[str]:
     names = text.split(",")
-    if unknown := set(names) - {*ALLOCATORS, RECORDED}:
+    if unknown := set(names) - {*ALLOCATORS, HELD, RECORDED}:
         raise argparse.ArgumentTypeError(f"not an allocator: {', '.join(sorted(unknown))}")
+    if HELD in names and "default" not in names[: names.index(HELD)]:
+        raise argparse.ArgumentTypeError("held: holds as much as default, which must stand before it")
     return names
 
 
@@ -116,15 +120,16 @@ def run_job(name: str, job: Job, wanted: list[str], setting: Setting) -> dict[st
     folder = setting.out / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    runs = {}
+    runs: dict[str, report.Run] = {}
     for allocator in wanted:
-        runs[allocator] = run(job, allocator, folder, setting)
+        hold = runs["default"]["peak"] if allocator == HELD else 0
+        runs[allocator] = run(job, allocator, folder, setting, hold)
         print(f"{name} {allocator}: {report.line(runs[allocator])}", file=sys.stderr, flush=True)
     return {"job": asdict(job), "runs": runs}
 
 
-def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, object]:
-    """Run it once: what each step reserved, and what it cost."""
+def run(job: Job, allocator: str, folder: Path, setting: Setting, hold: int = 0) -> report.Run:
+    """Run it once: what each step reserved, and what it cost. `hold`: bytes that may be; 0: as always."""
     log, steps = folder / f"{allocator}.log", folder / f"{allocator}-{job.rank}.jsonl"
     inherited = {name: value for name, value in os.environ.items() if name not in ALLOCATOR_SETTINGS}
     variables = inherited | {
@@ -139,7 +144,7 @@ def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, o
     if allocator == "expandable":
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     began = time.monotonic()
-    failure = execute(command(job, allocator, folder, setting), variables, log, job.seconds, setting)
+    failure = execute(command(job, allocator, folder, setting, hold), variables, log, job.seconds, setting)
     done = report.read(steps)
     if not failure and len(done) != job.steps:
         failure = f"{len(done)} of {job.steps} steps: {report.last_line(log, report.FAILURE)}"
@@ -151,7 +156,7 @@ def run(job: Job, allocator: str, folder: Path, setting: Setting) -> dict[str, o
     }
 
 
-def command(job: Job, allocator: str, folder: Path, setting: Setting) -> list[str]:
+def command(job: Job, allocator: str, folder: Path, setting: Setting, hold: int) -> list[str]:
     """Say how the job starts under the allocator."""
     start = [setting.python]
     if setting.device and job.world > 1:
@@ -161,7 +166,8 @@ def command(job: Job, allocator: str, folder: Path, setting: Setting) -> list[st
     if allocator in STWEAVER:
         start = [
             *(setting.python, "-m", "stweaver", "run"),
-            *("--plans", str(folder / "plans")),
+            *("--plans", str(folder / ("held-plans" if hold else "plans"))),
+            *(("--hold", f"{hold / report.GIB:.3f}") if hold else ()),
             "--",
             *start,
         ]

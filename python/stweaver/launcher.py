@@ -28,6 +28,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-plan", action="store_true", help="neither use a saved plan nor keep one")
     parser.add_argument("--record", metavar="FILE", help="also record the job's first steps into this file")
     parser.add_argument(
+        "--hold",
+        metavar="GIB",
+        type=float,
+        help="hold so much before memory is moved: faster where steps differ (default: what is used, and a "
+        "little)",
+    )
+    parser.add_argument(
         "--device", choices=("cuda", "cpu"), help="whose memory (default: cuda where there is a GPU)"
     )
     parser.add_argument(
@@ -69,6 +76,10 @@ def parse(arguments: Sequence[str]) -> Request:
         settings[variables.PLANS] = str(Path(options.plans).absolute())
     if options.record:
         settings[variables.RECORD] = str(Path(options.record).absolute())
+    if options.hold is not None:
+        if not options.hold > 0:
+            parser.error(f"--hold {options.hold}: must be more than 0 GiB")
+        settings[variables.HOLD] = str(options.hold)
     if options.device:
         settings[variables.DEVICE] = options.device
     if options.verbose or options.quiet:

@@ -45,6 +45,7 @@ def enable(
     save: PathLike | None = None,
     trace: PathLike | None = None,
     record_steps: int | None = None,
+    hold: float | None = None,
     verbose: bool | None = None,
     summary: bool = False,
 ) -> None:
@@ -61,6 +62,8 @@ def enable(
         save: keep a plan for the whole job here, for its next run.
         trace: record the job's first steps into this file.
         record_steps: whole steps to record before planning; None: 2.
+        hold: GiB of a device's memory that may be held before any is moved to where it is needed: less time
+            where steps differ, for more memory. None: $STWEAVER_HOLD, else what is used, and a little.
         verbose: a line on standard error for each transition; None: $STWEAVER_VERBOSE is 1.
         summary: a line at exit for each device, on standard error. `stweaver run` writes it anyway.
 
@@ -72,7 +75,8 @@ def enable(
     """
     if summary and variables.RUN.value != "1":
         _summarize_at_exit()
-    asked = any(argument is not None for argument in (device, way, plan, save, trace, record_steps, verbose))
+    arguments = (device, way, plan, save, trace, record_steps, hold, verbose)
+    asked = any(argument is not None for argument in arguments)
     if is_enabled() and not asked:
         return
     kind = pytorch.device_kind(device or variables.DEVICE.value)
@@ -87,6 +91,9 @@ def enable(
         options["trace"] = _to_write(trace, kind)
     if record_steps is not None:
         options["record_steps"] = str(record_steps)
+    held = _bytes_to_hold(variables.HOLD.value if hold is None else hold)
+    if held is not None:
+        options["hold"] = str(held)
     if variables.VERBOSE.value == "1" if verbose is None else verbose:
         options["verbose"] = "1"
     _start(kind, way or variables.WAY.value or "wrapper", options)
@@ -214,6 +221,19 @@ def _write_summary() -> None:
         return
     for line in summary_of.lines(finish()):
         print(f"stweaver: {line}", file=sys.stderr, flush=True)
+
+
+def _bytes_to_hold(gib: float | str | None) -> int | None:
+    """Error for what is no number of GiB."""
+    if gib is None:
+        return None
+    try:
+        held = int(float(gib) * 2**30)
+    except (ValueError, OverflowError):
+        held = 0
+    if not 0 < held < 2**60:
+        raise Error(f"hold={gib}: must be a number of GiB, as in hold=20")
+    return held
 
 
 def _to_read(path: PathLike) -> Path:

@@ -134,7 +134,7 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
 /// What may be mapped when so much is in use.
 Bytes Memory::limit(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
-  return most + policy_->slack(most);
+  return std::max(most + policy_->slack(most), hold_);
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {

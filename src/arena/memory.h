@@ -38,10 +38,10 @@ inline constexpr std::size_t kRegions = 4;
 /// Addresses are plenty, memory follows demand. The arena is several times the device's memory in addresses,
 /// reserved once. Memory is mapped in *extents* where a request is about to lie and none is, and only there.
 ///
-/// The budget is the most that was ever in use, and a little slack. Before more is mapped than that, idle
-/// extents elsewhere are unmapped, so that memory moves to where it is needed; only when too little is idle
-/// does the total grow. Extents have any size in whole pages, because a driver call costs the same for 2 MiB
-/// as for 256 (docs/results/driver.md).
+/// The budget is the most that was ever in use, and a little slack, or what may be held. Before more is
+/// mapped than that, idle extents elsewhere are unmapped, so that memory moves to where it is needed; only
+/// when too little is idle does the total grow. Extents have any size in whole pages, because a driver call
+/// costs the same for 2 MiB as for 256 (docs/results/driver.md).
 ///
 /// What has memory and is in nobody's use is in `free_space`.
 class Memory {
@@ -70,6 +70,11 @@ class Memory {
 
   /// What may be mapped; more is only where too little was idle.
   [[nodiscard]] Bytes budget() const { return limit(0); }
+
+  /// So much may be mapped before any memory is moved; 0 for no more than is used, and slack.
+  void hold(Bytes most) { hold_ = most; }
+  /// Whether so much more may be mapped, wherever idle memory lies.
+  [[nodiscard]] bool may_hold(Bytes more) const { return mapped_ + more <= hold_; }
 
   /// Whether taking so many bytes into use would be more than was ever in use.
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }
@@ -197,6 +202,7 @@ class Memory {
   Bytes addresses_ = 0;
   Bytes mapped_ = 0;
   Bytes most_in_use_ = 0;
+  Bytes hold_ = 0;
   Interval spared_;
   MappingStatistics statistics_;
   Interval large_;  ///< the region

@@ -149,10 +149,14 @@ Region Placer::region_of(Bytes size) const {
 std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
-  if (which == Region::kLarge) return find_large(size, region, stream);
   const StreamOrder::Usable usable = order_->usable_by(stream);
-  if (which == Region::kMedium) return memory_->free_space.best_fit(size, region, usable);
-  return memory_->free_space.first_fit(size, region, usable);
+  if (which == Region::kLarge) {
+    const std::optional<Bytes> place = find_large(size, region, stream);
+    // What a block strands costs nothing while memory need not move.
+    if (place || !memory_->may_hold(size)) return place;
+  }
+  if (which == Region::kSmall) return memory_->free_space.first_fit(size, region, usable);
+  return memory_->free_space.best_fit(size, region, usable);
 }
 
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, StreamIndex stream) {

@@ -30,6 +30,7 @@ struct ReplayCommandOptions {
   std::string allocator = "stweaver";
   Bytes capacity = kAmpleCapacity;
   SynthesizeOptions search;
+  double hold = 0;  // GiB
   bool online = false;
   bool json = false;
 };
@@ -91,6 +92,8 @@ void refuse_contradictions(const ReplayCommandOptions& options) {
     fail("--plan: PyTorch's allocators follow no plan; use --allocator stweaver");
   if (pytorch && options.online)
     fail("--online: PyTorch's allocators follow no plan; use --allocator stweaver");
+  if (pytorch && options.hold > 0)
+    fail("--hold: PyTorch's allocators move no memory; use --allocator stweaver");
   if (ordinal_of(options.device) && options.capacity != kAmpleCapacity)
     fail("--capacity: a GPU has the memory that it has; use --device host");
 }
@@ -118,6 +121,7 @@ int replay_trace(const ReplayCommandOptions& options) {
   ServeOptions how;
   how.allocator = allocator_kind(options.allocator).value();
   how.online = options.online;
+  how.hold = static_cast<Bytes>(options.hold * static_cast<double>(kGiB));
   how.replay.watch = {.ranges = true, .stamps = place.stamps};
   for (const Lifespan& step : profile.steps.spans) how.replay.steps.push_back(step.lower);
   double plan_seconds = 0;
@@ -172,6 +176,10 @@ void add_replay(CLI::App& app, int& status) {
       "record, plan, adopt and follow inside the job, as on its first run. A replay's steps take no "
       "time, a real job's take longer than planning: so each plan is waited for, and followed from "
       "the next step on");
+  command
+      ->add_option("--hold", options->hold,
+                   "GiB that may be held before memory is moved (default: what is used, and a little)")
+      ->check(CLI::Range(0.001, 1e5));
   command->add_option("--capacity", options->capacity, "bytes that the host has (default: more than any GPU)")
       ->check(bytes(1, kAmpleCapacity));
   add_search(*command, options->search, "search for a plan");

@@ -90,6 +90,9 @@ class RuntimeAllocator {
   /// CUDA graphs, MemPools and whatever the device has no memory for are upstream's all the same. Blocks stay
   /// where they are.
   void place_unplanned(bool on);
+  /// Of the device's memory so many bytes may be held before any is moved to where it is needed: where steps
+  /// differ, that takes less time and more memory. 0: no more than is used, and a little slack.
+  void hold(Bytes most);
 
   [[nodiscard]] bool follows_plan() const;
   /// Between two steps: lays a plan of longer steps out for those of this run, where the arena held much more

@@ -104,6 +104,11 @@ void RuntimeAllocator::place_unplanned(bool on) {
   places_unplanned_ = on;
 }
 
+void RuntimeAllocator::hold(Bytes most) {
+  const std::scoped_lock lock(mutex_);
+  memory_.hold(most);
+}
+
 bool RuntimeAllocator::follows_plan() const {
   const std::scoped_lock lock(mutex_);
   return follower_.has_value();

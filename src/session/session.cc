@@ -78,6 +78,7 @@ void Session::begin_life(Place& place) {
     if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
     return options_.save_path.empty() ? plan_step(trace) : plan_and_save(place, trace);
   };
+  place.allocator.hold(options_.hold);
   const std::int64_t before = place.allocator.statistics().served.all();
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;

@@ -27,7 +27,8 @@ struct SessionOptions {
   bool follows = true;          ///< false: only record
   bool finds_steps = false;     ///< nobody calls begin_step(): steps are found in the request stream
   int record_steps = LifeCycleOptions().record_steps;
-  std::string settings = {};                              ///< of the upstream allocator, for traces
+  Bytes hold = 0;             ///< of a device's memory, before any is moved (RuntimeAllocator::hold())
+  std::string settings = {};  ///< of the upstream allocator, for traces
   std::function<void(const std::string& line)> log = {};  ///< gets a line for each transition; may be empty
   /// What the upstream allocator alone would have reserved at most for a trace, in bytes; empty where nobody
   /// can tell. Called in a thread of its own, and may throw Error.

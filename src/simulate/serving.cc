@@ -114,6 +114,7 @@ void serve_by_pytorch(const Trace& trace, Device& device, const ServeOptions& op
 void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
   CachingUpstream fallback(settings_of(options.allocator), device);
   RuntimeAllocator runtime(device, fallback, options.policy);
+  runtime.hold(options.hold);
   if (options.online) {
     Life life(runtime, options, trace.device, serving.log);
     std::function<void()> count;

@@ -36,6 +36,7 @@ struct ServeOptions {
   /// Requests that no plan has a place for are served in the arena, and not by PyTorch's default:
   /// RuntimeAllocator::place_unplanned().
   bool place_unplanned = true;
+  Bytes hold = 0;  ///< of the device's memory, before any is moved: RuntimeAllocator::hold()
   /// Online, plans are made and followed; false: the job goes on without.
   bool plans = true;
   Policy policy = {};

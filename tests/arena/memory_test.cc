@@ -230,6 +230,19 @@ TEST_F(MemoryTest, MakesNoRoomThatTheBudgetHasAlready) {
   EXPECT_EQ(held(), 10 * kPage);
 }
 
+TEST_F(MemoryTest, MovesNothingWhileMoreMayBeHeld) {
+  memory.hold(12 * kPage);
+  leave({pages(0, 4), pages(4, 8)});
+  use(pages(20, 24));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 4), pages(4, 8), pages(20, 24)));
+  EXPECT_FALSE(memory.may_hold(1));
+  use(pages(30, 31));
+  EXPECT_LE(held(), 12 * kPage) << "beyond, memory moves";
+  memory.hold(0);
+  use(pages(40, 41));
+  EXPECT_LE(held(), 9 * kPage) << "the most ever in use, and the page";
+}
+
 TEST_F(MemoryTest, HasNoRoomWhereTooLittleIsIdle) {
   policy.least_slack = kPage;
   leave({pages(0, 10)});

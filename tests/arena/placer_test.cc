@@ -118,6 +118,14 @@ TEST_F(PlacerTest, LargeRequestsShareNoLargeExtent) {
   EXPECT_EQ(placer.find(40 * kMiB, stream), std::nullopt) << "it would pin the rest once the other is gone";
 }
 
+TEST_F(PlacerTest, LargeRequestsTakeTheSmallestGapWhileMemoryNeedNotMove) {
+  const std::vector<Bytes> gaps = make_gaps({64 * kMiB, 48 * kMiB}, policy.large);
+  EXPECT_EQ(placer.find(policy.large, stream), std::nullopt) << "each gap would strand tens of MiB";
+  memory.hold(memory.mapped() + policy.large);
+  EXPECT_EQ(placer.find(policy.large, stream), gaps[1]);
+  EXPECT_EQ(placer.find(policy.large + kPage, stream), std::nullopt) << "more than may be held is short";
+}
+
 TEST_F(PlacerTest, LargeRequestsGoIntoWhatIsLeftOfPinnedExtents) {
   policy.block = 60 * kMiB;
   const Bytes block = take(100 * kMiB);

@@ -233,6 +233,17 @@ def test_replay_follows_a_plan_of_another_job_as_far_as_it_fits(
     assert document["corrupt_blocks"] == 0
 
 
+def test_replay_moves_less_memory_where_more_may_be_held(answer: Answer, stweaver: Run) -> None:
+    job = TRACES / "llama7b_varlen.pickle.xz"
+    tight, held = (answer("replay", job, "--online", *hold) for hold in ([], ["--hold", "100"]))
+    calls = [document["unmaps"] for document in (tight, held)]
+    assert calls[1] < calls[0] / 10
+    assert held["reserved_peak"] > tight["reserved_peak"]
+    refused = stweaver("replay", job, "--allocator", "native", "--hold", "100")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("stweaver: --hold: PyTorch's allocators move no memory;")
+
+
 def test_replay_says_no_when_memory_does_not_suffice(answer: Answer) -> None:
     document = answer("replay", GPT2, "--capacity", str(20 << 30), status=1)
     assert document["ooms"] > 0

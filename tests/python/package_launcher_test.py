@@ -42,6 +42,8 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             "job.trace",
             "--device",
             "cpu",
+            "--hold",
+            "20",
             "--verbose",
             "--",
             "a",
@@ -55,6 +57,7 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         "STWEAVER_PLANS": str(tmp_path / "plans"),
         "STWEAVER_RECORD": str(tmp_path / "job.trace"),
         "STWEAVER_DEVICE": "cpu",
+        "STWEAVER_HOLD": "20.0",
         "STWEAVER_VERBOSE": "1",
         "PYTHONPATH": f"{launcher.SITE}{os.pathsep}/mine",
     }
@@ -65,7 +68,14 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--"], ["python", "train.py"], ["--verbose", "--quiet", "--", "a"], ["--live", "-1", "--", "a"]],
+    [
+        [],
+        ["--"],
+        ["python", "train.py"],
+        ["--verbose", "--quiet", "--", "a"],
+        ["--live", "-1", "--", "a"],
+        ["--hold", "0", "--", "a"],
+    ],
 )
 def test_bad_usage_is_status_2(python: Run, arguments: list[str]) -> None:
     result = python(*RUN, *arguments)

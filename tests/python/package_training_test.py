@@ -109,6 +109,22 @@ def test_a_session_that_could_not_start_is_out_of_the_way_after_disable(python: 
     assert result.stdout == "record_steps=0: must be a number from 1 on False\n0\n", result.stderr
 
 
+def test_what_is_no_number_of_gib_cannot_be_held(python: Run) -> None:
+    script = (
+        "import stweaver\n"
+        "for hold in (0, -1, float('nan'), 1e30, 'much'):\n"
+        "    try:\n"
+        "        stweaver.enable(device='cpu', hold=hold)\n"
+        "    except stweaver.Error as error:\n"
+        "        print(error)\n"
+        "stweaver.enable(device='cpu', hold=0.5)\n"
+        "print(stweaver.is_enabled())\n"
+    )
+    lines = python("-c", script).stdout.splitlines()
+    refused = ["0", "-1", "nan", "1e+30", "much"]
+    assert lines == [*(f"hold={gib}: must be a number of GiB, as in hold=20" for gib in refused), "True"]
+
+
 def test_the_process_needs_no_more_memory_than_its_arena_takes(
     plain: Any,  # noqa: ANN401
     planned: tuple[Path, Any],

@@ -189,6 +189,7 @@ class Storm {
       if (random.chance(0.3)) allocator_.adopt(plans_[random.any<std::size_t>(0, 1)]);
       if (random.chance(0.1)) allocator_.drop_plan();
       if (random.chance(0.1)) allocator_.empty_cache();
+      if (random.chance(0.1)) allocator_.hold(random.any<Bytes>(0, capacity_));
       const RuntimeStatistics now = allocator_.statistics();
       EXPECT_EQ(now.planned + now.reused + now.unplanned + now.fallback, now.requested);
       EXPECT_GE(std::min({now.planned, now.reused, now.unplanned, now.fallback, now.allocated}), 0);

@@ -303,6 +303,18 @@ TEST_F(SessionTest, StartsAgain) {
   EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
 }
 
+TEST_F(SessionTest, MovesNoMemoryWhileMoreMayBeHeld) {
+  const auto unmaps_with = [&](Bytes hold) {
+    session.stop();
+    session.start({.hold = hold});
+    for (const Bytes size : {64 * kMiB, 40 * kMiB}) session.free(take(0, size));
+    return session.allocator(0)->statistics().mapping.unmaps;
+  };
+  const std::int64_t before = unmaps_with(kCapacity);
+  EXPECT_EQ(before, 0);
+  EXPECT_GT(unmaps_with(0), before);
+}
+
 TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
   const auto reserved = [](const Trace& trace) {
     CachingAllocator allocator{AllocatorSettings()};
