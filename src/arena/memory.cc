@@ -184,6 +184,7 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   const Interval cuts = is_exact ? filled : Interval{};
   const Bytes most = is_exact ? policy_->most_extent : block;
   if (map_all(blocks, cuts, most)) return true;
+  hold_ = std::min(hold_, mapped_);  // more than the device has cannot be held
   reclaim_all(pages);
   return map_all(pages, cuts, most);
 }

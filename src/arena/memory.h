@@ -71,7 +71,8 @@ class Memory {
   /// What may be mapped; more is only where too little was idle.
   [[nodiscard]] Bytes budget() const { return limit(0); }
 
-  /// So much may be mapped before any memory is moved; 0 for no more than is used, and slack.
+  /// So much may be mapped before any memory is moved, or what the device turns out to have, if that is less;
+  /// 0 for no more than is used, and slack.
   void hold(Bytes most) { hold_ = most; }
   /// Whether so much more may be mapped, wherever idle memory lies.
   [[nodiscard]] bool may_hold(Bytes more) const { return mapped_ + more <= hold_; }

@@ -408,6 +408,15 @@ TEST_F(MemoryTest, TakesAllThatIsIdleBeforeItGivesUp) {
   EXPECT_THAT(extents(), ElementsAre(pages(0, 4), pages(20, 26)));
 }
 
+TEST_F(MemoryTest, HoldsNoMoreThanTheDeviceTurnsOutToHave) {
+  memory.hold(kGiB);
+  device.limit(10 * kPage);
+  leave({pages(0, 4), pages(4, 8)});
+  EXPECT_TRUE(memory.may_hold(4 * kPage));
+  use(pages(20, 24));
+  EXPECT_EQ(memory.budget(), 8 * kPage);
+}
+
 TEST_F(MemoryTest, OnlyLeavesIdleMemoryWhenTheDeviceHasNotEnough) {
   policy.most_extent = 4 * kPage;
   device.limit(14 * kPage);
