@@ -166,8 +166,11 @@ def command(job: Job, allocator: str, folder: Path, setting: Setting, hold: int)
     if allocator in STWEAVER:
         start = [
             *(setting.python, "-m", "stweaver", "run"),
-            *("--plans", str(folder / ("held-plans" if hold else "plans"))),
-            *(("--hold", f"{hold / report.GIB:.3f}") if hold else ()),
+            *(
+                ("--no-plan", "--hold", f"{hold / report.GIB:.3f}")
+                if hold
+                else ("--plans", str(folder / "plans"))
+            ),
             "--",
             *start,
         ]

@@ -38,10 +38,10 @@ inline constexpr std::size_t kRegions = 4;
 /// Addresses are plenty, memory follows demand. The arena is several times the device's memory in addresses,
 /// reserved once. Memory is mapped in *extents* where a request is about to lie and none is, and only there.
 ///
-/// The budget is the most that was ever in use, and a little slack, or what may be held. Before more is
-/// mapped than that, idle extents elsewhere are unmapped, so that memory moves to where it is needed; only
-/// when too little is idle does the total grow. Extents have any size in whole pages, because a driver call
-/// costs the same for 2 MiB as for 256 (docs/results/driver.md).
+/// The budget is the most that was ever in use, and a little slack; what may be held, if that is more. Before
+/// more is mapped than that, idle extents elsewhere are unmapped, so that memory moves to where it is needed;
+/// only when too little is idle does the total grow. Extents have any size in whole pages, because a driver
+/// call costs the same for 2 MiB as for 256 (docs/results/driver.md).
 ///
 /// What has memory and is in nobody's use is in `free_space`.
 class Memory {

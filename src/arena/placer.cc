@@ -150,20 +150,19 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
   const StreamOrder::Usable usable = order_->usable_by(stream);
-  if (which == Region::kLarge) {
-    const std::optional<Bytes> place = find_large(size, region, stream);
-    // What a block strands costs nothing while memory need not move.
-    if (place || !memory_->may_hold(size)) return place;
-  }
   if (which == Region::kSmall) return memory_->free_space.first_fit(size, region, usable);
-  return memory_->free_space.best_fit(size, region, usable);
+  // What a large request strands costs nothing while memory need not move.
+  if (which == Region::kMedium || memory_->may_hold(size))
+    return memory_->free_space.best_fit(size, region, usable);
+  return find_large(size, region, usable);
 }
 
-std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region, StreamIndex stream) {
+std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region,
+                                        const StreamOrder::Usable& usable) {
   std::optional<Bytes> best;
   Bytes least = memory_->page_size() + 1;
   std::size_t from = 0;  // of extents: gaps come in order
-  memory_->free_space.each_fitting(size, region, order_->usable_by(stream), [&](const Interval& gap) {
+  memory_->free_space.each_fitting(size, region, usable, [&](const Interval& gap) {
     if (const std::optional<Bytes> at = memory_->fit_at_ends(gap, size, least, from)) best = at;
     return least > 0;
   });

@@ -34,7 +34,7 @@ class Placer {
 
  private:
   [[nodiscard]] Region region_of(Bytes size) const;
-  std::optional<Bytes> find_large(Bytes size, const Interval& region, StreamIndex stream);
+  std::optional<Bytes> find_large(Bytes size, const Interval& region, const StreamOrder::Usable& usable);
   [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, const Interval& region,
                                                        StreamIndex stream) const;
 
