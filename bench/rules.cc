@@ -49,14 +49,17 @@ constexpr std::array kRules = {
     Rule{"far", scale<&Policy::far>},
     Rule{"size_spread", scale<&Policy::size_spread>},
     Rule{"rounding", scale<&Policy::rounding>},
+    Rule{"most_growth", scale<&Policy::most_growth>},
     Rule{"lost", scale<&Policy::lost>},
     Rule{"misfit_share", scale<&Policy::misfit_share>},
     Rule{"astray_share", scale<&Policy::astray_share>},
     Rule{"patience", scale<&Policy::patience>},
     Rule{"most_patience", scale<&Policy::most_patience>},
+    Rule{"first_adoption", scale<&Policy::first_adoption>},
     Rule{"steps_to_differ", scale<&Policy::steps_to_differ>},
     Rule{"most_steps", scale<&Policy::most_steps>},
     Rule{"first_search", scale<&Policy::first_search>},
+    Rule{"poll", scale<&Policy::poll>},
 };
 
 /// Over all jobs.

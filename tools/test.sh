@@ -172,10 +172,12 @@ show_log() {
 # Runs stage $1 and leaves how it ended: status, seconds, and seconds that processors were busy.
 run_stage() {
   local stage=$1 begin=$SECONDS status
+  : >"$results/$stage.times"  # stays empty where the stage is killed
   ("$stage"; status=$?; times >"$results/$stage.times"; exit "$status") >"build/log/$stage.log" 2>&1 </dev/null
   status=$?
   awk -F '[ms ]+' -v status="$status" -v seconds=$((SECONDS - begin)) \
-    'NR == 2 {print status, seconds, int(60 * ($1 + $3) + $2 + $4)}' "$results/$stage.times" >"$results/$stage.end"
+    'NR == 2 {busy = int(60 * ($1 + $3) + $2 + $4)} END {print status, seconds, busy + 0}' \
+    "$results/$stage.times" >"$results/$stage.end"
 }
 
 report_stage() {
@@ -199,10 +201,12 @@ next_stage() {
   done
 }
 
-# Reports what of $running has ended.
+# Reports what of $running has ended. What left no word of its end when nothing runs any more was killed.
 report_ended() {
-  local stage left=()
+  local stage left=() alive
+  alive=$(jobs -rp)
   for stage in ${running[@]+"${running[@]}"}; do
+    if [ -z "$alive" ] && [ ! -f "$results/$stage.end" ]; then echo "137 0 0" >"$results/$stage.end"; fi
     if [ -f "$results/$stage.end" ]; then report_stage "$stage"; else left+=("$stage"); fi
   done
   running=(${left[@]+"${left[@]}"})

@@ -122,6 +122,9 @@ def run_job(name: str, job: Job, wanted: list[str], setting: Setting) -> dict[st
     folder.mkdir(parents=True)
     runs: dict[str, report.Run] = {}
     for allocator in wanted:
+        if allocator == HELD and runs["default"]["error"]:
+            print(f"{name} held: not run, for the default failed", file=sys.stderr, flush=True)
+            continue
         hold = runs["default"]["peak"] if allocator == HELD else 0
         runs[allocator] = run(job, allocator, folder, setting, hold)
         print(f"{name} {allocator}: {report.line(runs[allocator])}", file=sys.stderr, flush=True)

@@ -3,9 +3,10 @@
     python3 bench/live/times.py OUT/1/live.json OUT/2/live.json ...
 
 Per job and allocator: the median step of the second half of a run, divided by the default's in the same
-round; of these ratios the median, the least and the most over the rounds; and per step, also in the second
-half, the milliseconds inside STWeaver, those of them inside the driver's calls that move memory, how many
-such calls there were, and how often the host waited for work before memory was taken away.
+round; of these ratios the median, the least and the most over the rounds, none where the default was not
+run; and per step, also in the second half, the milliseconds inside STWeaver, those of them inside the
+driver's calls that move memory, how many such calls there were, and how often the host waited for work
+before memory was taken away.
 """
 
 import json
@@ -46,16 +47,20 @@ def main() -> None:
         rounds = [document[job]["runs"] for document in documents if job in document]
         for allocator in dict.fromkeys(name for runs in rounds for name in runs):
             found = ratios(rounds, allocator)
-            if not found:
+            runs = [some[allocator] for some in rounds if allocator in some and not some[allocator]["error"]]
+            if not runs:
                 continue
-            runs = [some[allocator] for some in rounds if allocator in some]
             seconds = statistics.median(late(run["seconds_by_step"]) for run in runs)
             costs = [
                 f"{statistics.median(late(run[figure]) for run in runs) / unit:.{digits}f}"
                 for figure, unit, digits in COSTS
             ]
-            times = [f"{value:.3f}" for value in (statistics.median(found), min(found), max(found))]
-            rows.append([job, allocator, str(len(found)), f"{1e3 * seconds:.0f}", *times, *costs])
+            times = (
+                [f"{value:.3f}" for value in (statistics.median(found), min(found), max(found))]
+                if found
+                else [""] * 3
+            )
+            rows.append([job, allocator, str(len(runs)), f"{1e3 * seconds:.0f}", *times, *costs])
     head = ["job", "allocator", "rounds", "ms", "of default", "least", "most"]
     print(report.table([*head, "inside ms", "driver ms", "calls", "waits"], rows))
 

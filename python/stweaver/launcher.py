@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from stweaver import live, variables
+from stweaver import hold, live, variables
 from stweaver.error import Error
 
 SITE = Path(__file__).resolve().parent / "site"
@@ -77,8 +77,10 @@ def parse(arguments: Sequence[str]) -> Request:
     if options.record:
         settings[variables.RECORD] = str(Path(options.record).absolute())
     if options.hold is not None:
-        if not options.hold > 0:
-            parser.error(f"--hold {options.hold}: must be more than 0 GiB")
+        try:
+            hold.bytes_of(options.hold)
+        except Error as error:
+            parser.error(str(error))
         settings[variables.HOLD] = str(options.hold)
     if options.device:
         settings[variables.DEVICE] = options.device

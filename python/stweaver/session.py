@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stweaver import adapter, layout, pluggable, pytorch, statistics, variables
+from stweaver import hold as hold_of
 from stweaver import summary as summary_of
 from stweaver.error import Error
 from stweaver.library import Adapter, Library
@@ -27,6 +28,7 @@ class Running:
     kind: str
     way: str
     watch: StepWatch | None
+    hold: int  # bytes; 0: no more than is used, and a little
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -91,9 +93,8 @@ def enable(
         options["trace"] = _to_write(trace, kind)
     if record_steps is not None:
         options["record_steps"] = str(record_steps)
-    held = _bytes_to_hold(variables.HOLD.value if hold is None else hold)
-    if held is not None:
-        options["hold"] = str(held)
+    if (held := variables.HOLD.value if hold is None else hold) is not None:
+        options["hold"] = str(hold_of.bytes_of(held))
     if variables.VERBOSE.value == "1" if verbose is None else verbose:
         options["verbose"] = "1"
     _start(kind, way or variables.WAY.value or "wrapper", options)
@@ -146,7 +147,7 @@ def stats() -> statistics.Stats:
     if _latest is None:
         raise Error("STWeaver is not enabled in this process; call stweaver.enable() first")
     document = _latest.library.statistics(_latest.adapter.session)
-    return statistics.parse(document, time.monotonic() - _latest.began)
+    return replace(statistics.parse(document, time.monotonic() - _latest.began), hold=_latest.hold)
 
 
 def report() -> str:
@@ -206,7 +207,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     except Error:
         library.stop(opened.session)
         raise
-    _latest = Running(opened, kind, way, watch)
+    _latest = Running(opened, kind, way, watch, int(options.get("hold", 0)))
 
 
 def _summarize_at_exit() -> None:
@@ -221,19 +222,6 @@ def _write_summary() -> None:
         return
     for line in summary_of.lines(finish()):
         print(f"stweaver: {line}", file=sys.stderr, flush=True)
-
-
-def _bytes_to_hold(gib: float | str | None) -> int | None:
-    """Error for what is no number of GiB."""
-    if gib is None:
-        return None
-    try:
-        held = int(float(gib) * 2**30)
-    except (ValueError, OverflowError):
-        held = 0
-    if not 0 < held < 2**60:
-        raise Error(f"hold={gib}: must be a number of GiB, as in hold=20")
-    return held
 
 
 def _to_read(path: PathLike) -> Path:

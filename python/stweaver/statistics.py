@@ -134,6 +134,7 @@ class Stats:
     devices: tuple[DeviceStats, ...]
     log: tuple[str, ...]  # the latest transitions, oldest first
     seconds: float = 0.0  # since the session began
+    hold: int = 0  # bytes of each device that may be held before memory is moved; 0: hardly more than used
 
     @property
     def hits(self) -> int:

@@ -27,14 +27,21 @@ def lines(
     for device in stats.devices:
         if device.served.hits + device.served.misses > 0:
             alone = _alone(device, (earlier or {}).get(device.device))
-            parts = (_memory(device), alone, _time(device, stats.seconds), _planned(device), fate(device))
+            parts = (
+                _memory(device, stats.hold),
+                alone,
+                _time(device, stats.seconds),
+                _planned(device),
+                fate(device),
+            )
             yield f"device {device.device}: {'; '.join(filter(None, parts))}"
 
 
-def _memory(device: DeviceStats) -> str:
+def _memory(device: DeviceStats, hold: int) -> str:
     peaks, last = device.peaks, device.last_step.peaks
+    allowed = f" of {hold / GIB:.2f} GiB to hold" if hold else ""
     return (
-        f"{peaks.requested / GIB:.2f} GiB asked for, {peaks.reserved / GIB:.2f} GiB reserved "
+        f"{peaks.requested / GIB:.2f} GiB asked for, {peaks.reserved / GIB:.2f} GiB reserved{allowed} "
         f"({100 * peaks.efficiency:.1f} %; last step {100 * last.efficiency:.1f} %)"
     )
 

@@ -19,7 +19,7 @@ struct ArenaPolicy {
   /// ones must remain that no extent interrupts for as long as the largest request is.
   Bytes addresses = 64;
   /// Memory may be mapped beyond the most ever in use by this share of it,
-  Bytes slack_share = 300;
+  Bytes slack_share = kSlackShare;
   /// and in small jobs by this: a block.
   Bytes least_slack = 8 * kMiB;
   /// An extent is never larger: one block pins no more than that.

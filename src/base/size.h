@@ -19,6 +19,10 @@ inline constexpr Bytes kMostMemory = Bytes{1} << 60U;
 /// (c10/core/AllocatorConfig.h), so a planned block is aligned like one of PyTorch's own.
 inline constexpr Bytes kAlignment = 512;
 
+/// Beside what it uses, a job may hold this share of it idle (arena/policy.h). What a plan costs or saves is
+/// measured by it, too.
+inline constexpr Bytes kSlackShare = 300;
+
 /// The smallest multiple of `alignment` that is >= `size`. Wants size >= 0, alignment >= 1 and no overflow;
 /// for numbers from a stranger use checked_align_up (base/checked.h).
 constexpr Bytes align_up(Bytes size, Bytes alignment) {

@@ -11,8 +11,8 @@ namespace stweaver {
 namespace {
 
 /// Where streams that keep their distance need more than so many times what they would need without, that is
-/// too wide: a job without a plan holds that much idle memory (Policy::slack_share).
-constexpr double kGoodEnough = 1 + 1.0 / 300;
+/// too wide: a job without a plan holds that much idle memory.
+constexpr double kGoodEnough = 1 + 1.0 / static_cast<double>(kSlackShare);
 
 /// The instance of a job, and which slots each item stands for.
 struct JobInstance {

@@ -33,7 +33,7 @@ struct Synthesis {
 ///
 /// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies
 /// far back is over before anyone waits. Without a given stream_gap that is a sixteenth of the step's
-/// requests, halved for as long as it raises the lower bound by more than 1/300.
+/// requests, halved for as long as it raises the lower bound by more than the slack.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
 /// The instance that synthesize() plans, for whoever studies constructors.

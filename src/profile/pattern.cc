@@ -22,8 +22,8 @@ constexpr double kAlike = 0.5;
 /// Where a single step was aligned: of its sizes, so many may be new.
 constexpr double kNew = 0.01;
 /// In a step that repeats, what differs holds no more than this share of its bytes: of half of the run time's
-/// slack (Policy::slack_share) a plan need not know.
-constexpr Bytes kOddShare = 600;
+/// slack a plan need not know.
+constexpr Bytes kOddShare = 2 * kSlackShare;
 
 /// The requests of one step.
 struct Span {

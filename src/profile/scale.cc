@@ -25,16 +25,14 @@ constexpr double kSlack = 1024;
 /// tell.
 constexpr double kUnexplained = 0.1;
 /// Of a size that follows nothing, what its largest has over its smallest may lie idle. That may be this
-/// share of the bytes that vary: half of the run time's slack (Policy::slack_share).
-constexpr double kIdle = 1.0 / 600;
+/// share of the bytes that vary: half of the run time's slack.
+constexpr double kIdle = 0.5 / static_cast<double>(kSlackShare);
 /// What has fewer tiles is not taken for a size that is rounded up to them.
 constexpr double kFewestTiles = 8;
 /// Of a tile, what may be lost to rounding of doubles.
 constexpr double kRounding = 1e-6;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
-/// To so many times the largest that was seen, a size is extended to that of the longest batch.
-constexpr double kMostGrowth = 2;
 
 /// What one position held in each step; 0 where it was not.
 using Sizes = std::vector<Bytes>;
@@ -349,7 +347,7 @@ void fit_to_longest(Pattern& pattern, const Trace& trace,
       const std::optional<Form> form = find_form(samples);
       const auto longest = form ? std::round(form->at(1)) : 0.0;
       // It met none but short batches, or a batch that is not its own.
-      if (samples.sizes.size() < kFewestSteps || longest > kMostGrowth * static_cast<double>(position.size))
+      if (samples.sizes.size() < kFewestSteps || longest > static_cast<double>(kMostGrowth * position.size))
         continue;
       position.power = form ? form->power() : 0;
       position.tile = form ? static_cast<Bytes>(form->tile) : 0;

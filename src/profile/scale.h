@@ -4,9 +4,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/base.h"
 #include "profile/pattern.h"
 
 namespace stweaver {
+
+/// A size is believed to come to so many times the largest that was seen, where batches are longer.
+inline constexpr Bytes kMostGrowth = 2;
 
 /// Lets the pattern stand for steps whose batches are `scale` times the largest seen (1 to 16): sizes that
 /// vary become what they would be there, so that a plan has places for them.

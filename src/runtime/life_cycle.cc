@@ -14,10 +14,6 @@
 namespace stweaver {
 namespace {
 
-/// The plan's range keeps off blocks that have outlived a step; none is seen to before this boundary. Nor do
-/// steps repeat before it: a job builds its model, and then the states of its optimizer.
-constexpr std::int64_t kFirstAdoption = 2;
-
 bool is_ready(const std::future<std::shared_ptr<const PlanIndex>>& planner) {
   return planner.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
@@ -120,17 +116,18 @@ void LifeCycle::wait_for_planner() {
 void LifeCycle::begin_step() {
   allocator_.begin_step();
   ++steps_;
-  if (steps_ > kFirstAdoption) fit_.note(allocator_.statistics().last_step);
+  if (steps_ > policy_.first_adoption) fit_.note(allocator_.statistics().last_step);
   tell_refusals();
   switch (stage_) {
     case Stage::kRecording:
       if (steps_ >= first_whole_step_ + steps_to_record_) start_planning();
       return;
     case Stage::kPlanning:
-      if (steps_ >= kFirstAdoption && is_ready(planner_)) take_plan();
+      if (steps_ >= policy_.first_adoption && is_ready(planner_)) take_plan();
       return;
     case Stage::kWaiting:
-      if (steps_ >= kFirstAdoption && !follow(std::exchange(saved_, nullptr), false)) start_recording();
+      if (steps_ >= policy_.first_adoption && !follow(std::exchange(saved_, nullptr), false))
+        start_recording();
       return;
     case Stage::kFollowing:
       return watch();

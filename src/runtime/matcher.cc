@@ -140,7 +140,8 @@ bool Matcher::agrees(const PlannedStream& stream, std::size_t entry, const Asked
   if (entry >= stream.entries.size()) return false;  // no step repeats
   const Entry& slot = stream.entries[entry];
   if (!slot.of_any_size || has_size(slot, asked)) return has_size(slot, asked);
-  const bool plausible = asked.size >= slot.size / policy_->size_spread && asked.size <= 2 * slot.size;
+  const bool plausible =
+      asked.size >= slot.size / policy_->size_spread && asked.size <= policy_->most_growth * slot.size;
   // Micro-batches have lengths of their own. But where one of the next slots has the request's size, the
   // request is that one.
   return asked.pool == 0 && plausible && find_size(stream, entry, policy_->near, asked) == kNowhere;

@@ -7,6 +7,7 @@
 
 #include "arena/policy.h"
 #include "base/base.h"
+#include "profile/scale.h"
 
 namespace stweaver {
 
@@ -28,6 +29,9 @@ struct Policy : ArenaPolicy {
   /// Sizes that follow one length agree with it but for so small a share: lengths are rounded to tiles and to
   /// whole rows.
   Bytes rounding = 256;
+  /// A request is no slot's that is more than so many times as large; and a plan's range has so many times
+  /// its addresses where there are as many, to grow with the length of steps.
+  Bytes most_growth = kMostGrowth;
   std::size_t lost = 8;  ///< unmatched requests in a row: the stream does something else
 
   // Whether a plan fits (plan_fit.h).
@@ -40,11 +44,15 @@ struct Policy : ArenaPolicy {
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
 
   // Recording (life_cycle.h).
+  /// No plan is followed before this step boundary, nor do steps repeat: a job builds its model, and then the
+  /// states of its optimizer.
+  std::int64_t first_adoption = 2;
   int steps_to_differ = 3;  ///< fewer whole steps do not tell whether steps differ
   /// Recorded, or looked back at, to see whether steps repeat; where nobody marks them, so many times
   /// first_search.
   int most_steps = 12;
   std::int64_t first_search = 20'000;  ///< requests before a job is searched for steps that nobody marks
+  std::uint32_t poll = 1024;           ///< requests between two calls of LifeCycle::poll()
 };
 
 }  // namespace stweaver

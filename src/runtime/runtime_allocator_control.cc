@@ -8,10 +8,6 @@
 namespace stweaver {
 namespace {
 
-/// A plan's range gets so many times its addresses if there are as many, so that it can grow with the length
-/// of steps.
-constexpr Bytes kAhead = 2;
-
 /// Whether a step was as planned, but for a few requests: it took the plan's places, and asked for nothing
 /// that the plan does not know.
 bool proves_plan(const Served& step, std::int64_t places, const Policy& policy) {
@@ -62,7 +58,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   accounts_.note_fallback(reserved);
-  std::optional<Bytes> base = base_for(kAhead * plan->plan().arena);
+  std::optional<Bytes> base = base_for(policy_.most_growth * plan->plan().arena);
   if (!base) base = base_for(plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();

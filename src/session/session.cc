@@ -158,7 +158,7 @@ void Session::begin_step() {
 
 /// Steps are looked for now and then where nobody marks them.
 void Session::count_request() {
-  if (!finds_steps_ || ++requests_ % LifeCycle::kPoll != 0 || captures()) return;
+  if (!finds_steps_ || ++requests_ % Policy().poll != 0 || captures()) return;
   const std::unique_lock lock(life_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for_each_place([this](Place& place) {

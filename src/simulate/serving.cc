@@ -38,7 +38,7 @@ class Life {
 
   /// Of a job whose steps nobody marks.
   void count_request() {
-    if (++requests_ % LifeCycle::kPoll == 0) advance([this] { cycle_->poll(); });
+    if (++requests_ % allocator_.policy().poll == 0) advance([this] { cycle_->poll(); });
   }
 
   void end(Serving& serving) && {

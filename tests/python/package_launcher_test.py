@@ -75,6 +75,7 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ["--verbose", "--quiet", "--", "a"],
         ["--live", "-1", "--", "a"],
         ["--hold", "0", "--", "a"],
+        ["--hold", "1e30", "--", "a"],
     ],
 )
 def test_bad_usage_is_status_2(python: Run, arguments: list[str]) -> None:

@@ -33,6 +33,10 @@ def test_it_says_what_was_asked_for_reserved_and_spent() -> None:
     )
 
 
+def test_it_says_how_much_might_be_held() -> None:
+    assert ", 41.00 GiB reserved of 100.00 GiB to hold (97.6 %;" in line(replace(stats(), hold=100 * GIB))
+
+
 @pytest.mark.parametrize(("requested", "asked"), [(40 * GIB, ""), (30 * GIB, ", with 30.00 GiB asked for")])
 def test_it_says_what_pytorch_would_have_reserved_where_that_is_known(requested: int, asked: str) -> None:
     simulated = Simulated(steps=3, requested=requested, reserved=52 * GIB)
