@@ -30,6 +30,7 @@ def figures(steps: list[dict[str, Any]]) -> Run:
         "reserved_by_step": [step["reserved"] for step in steps],
         "requested_by_step": [step["requested"] for step in steps],
         "seconds_by_step": [step["seconds"] for step in steps],
+        "cpu_seconds_by_step": [step["cpu_seconds"] for step in steps],
         "nanoseconds_by_step": by_step("nanoseconds"),
         "arena_nanoseconds_by_step": by_step("arena_nanoseconds"),
         "arena_calls_by_step": by_step("arena_calls"),

@@ -32,15 +32,15 @@ class StepLog:
         """Begin the first step."""
         self.steps = 0
         self.started = time.perf_counter()
+        self.busy = time.process_time()
 
     def end(self) -> None:
         """Note that a step has ended."""
         self.steps += 1
-        now = time.perf_counter()
-        line = json.dumps(
-            {"step": self.steps, "seconds": round(now - self.started, 4), **memory(), **stweaver_figures()}
-        )
-        self.started = now
+        now, busy = time.perf_counter(), time.process_time()
+        times = {"seconds": round(now - self.started, 4), "cpu_seconds": round(busy - self.busy, 4)}
+        line = json.dumps({"step": self.steps, **times, **memory(), **stweaver_figures()})
+        self.started, self.busy = now, busy
         if not OUT:
             print(line, flush=True)
             return
