@@ -4,9 +4,9 @@
 
 Per job and allocator: the median step of the second half of a run, divided by the default's in the same
 round; of these ratios the median, the least and the most over the rounds, none where the default was not
-run; and per step, also in the second half, the milliseconds inside STWeaver, those of them inside the
-driver's calls that move memory, how many such calls there were, and how often the host waited for work
-before memory was taken away.
+run; and per step, also in the second half, the milliseconds that all threads were busy, those inside
+STWeaver, those of them inside the driver's calls that move memory, how many such calls there were, and how
+often the host waited for work before memory was taken away.
 """
 
 import json
@@ -19,6 +19,7 @@ import report
 
 # By step: a figure of report.figures(), what it is shown in, and the digits behind the point.
 COSTS = (
+    ("cpu_seconds_by_step", 1e-3, 0),
     ("nanoseconds_by_step", 1e6, 1),
     ("arena_nanoseconds_by_step", 1e6, 1),
     ("arena_calls_by_step", 1, 0),
@@ -62,7 +63,7 @@ def main() -> None:
             )
             rows.append([job, allocator, str(len(runs)), f"{1e3 * seconds:.0f}", *times, *costs])
     head = ["job", "allocator", "rounds", "ms", "of default", "least", "most"]
-    print(report.table([*head, "inside ms", "driver ms", "calls", "waits"], rows))
+    print(report.table([*head, "cpu ms", "inside ms", "driver ms", "calls", "waits"], rows))
 
 
 if __name__ == "__main__":
