@@ -11,7 +11,7 @@
 
 namespace stweaver {
 
-/// docs/runtime.md, section 6, has the measurements behind each row. Benches may override any of them.
+/// docs/runtime.md, section 6, says what each trades, and where that is measured. Benches may override any.
 struct Policy : ArenaPolicy {
   // Memory behind a plan (plan_follower.h).
   /// Once a step was as planned, where steps have lengths, memory is mapped in blocks of this share of the
