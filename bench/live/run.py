@@ -53,6 +53,7 @@ class Setting:
     out: Path
     gpu: str  # that null CUDA pretends to be
     device: bool  # a real one
+    values: bool = True  # null CUDA knows those that jobs read
 
 
 def main() -> None:
@@ -183,7 +184,7 @@ def command(job: Job, allocator: str, folder: Path, setting: Setting, hold: int)
 def null_cuda(job: Job, setting: Setting) -> list[str]:
     """Give what stands before a command that is to run on null CUDA. Nothing else here knows of it."""
     started = os.environ.get("LIVE_NULL_CUDA", f"{shlex.quote(setting.python)} -m nullcuda")
-    options = ["--gpu", setting.gpu, "--values"]
+    options = ["--gpu", setting.gpu, *(["--values"] if setting.values else [])]
     if job.world > 1:
         options += ["--devices", str(min(job.world, 8)), "--rank", str(job.rank), "--world", str(job.world)]
     return [*shlex.split(started), "run", *options, "--"]
