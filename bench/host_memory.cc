@@ -2,10 +2,12 @@
 // plan, with the recording of all of it, and with a plan of it that is followed. Heap in use at step
 // boundaries, at most, less what there was before the first request.
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 

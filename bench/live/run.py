@@ -53,7 +53,7 @@ class Setting:
     out: Path
     gpu: str  # that null CUDA pretends to be
     device: bool  # a real one
-    values: bool = True  # null CUDA knows those that jobs read
+    values: bool = True  # whether null CUDA knows the numbers that jobs read
 
 
 def main() -> None:
