@@ -37,7 +37,8 @@ struct PlannedStream {
   std::vector<Anchor> anchors;  ///< ordered by hash, then by entry
 };
 
-/// So many sizes in a row say where in the step the job is, unless the step repeats them.
+/// So many sizes in a row say where in the step the job is, unless the step repeats them. What half and twice
+/// as many do is in docs/results/replays.md, "The rules".
 inline constexpr std::size_t kAnchor = 8;
 
 /// The last kAnchor sizes. Every request adds one, few ask for their hash.
