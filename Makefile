@@ -10,6 +10,7 @@ help: ## say what there is (this)
 
 setup: ## get everything that building and testing needs
 	@tools/setup.sh test
+	@tools/setup.sh python
 
 build: ## build the command: build/release/stweaver
 	@tools/setup.sh build
@@ -21,7 +22,8 @@ check: setup ## before each commit, in two minutes: build, the quick tests, lint
 demo: build ## inspect, plan, check and compare real training jobs
 	@tools/demo.sh
 
-test: setup ## build everything, run all tests and checks, and fuzz for FUZZ_SECONDS=30 each
+test: ## build everything, run all tests and checks, and fuzz for FUZZ_SECONDS=30 each
+	@tools/setup.sh test
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test.sh
 
 lint: setup ## only the checks of format and style (C++, Python, shell)

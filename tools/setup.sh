@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Gets what the project needs from Debian's and Python's registries:  tools/setup.sh build|test
+# Gets what the project needs from Debian's and Python's registries:  tools/setup.sh build|test|python
 #
+# `build` is what the command and the C++ tests need of Debian, `test` that and the tools of the checks; `python` is
+# what Python's registry has for the tests and checks, and can be fetched while the first builds run.
 # As root (or with a sudo that asks no password) apt installs the packages of tools/packages.txt. Anybody else gets
 # them unpacked into .deps/, and CMake and Ninja into .venv/; only a C++20 compiler must be there already.
 # Whatever is there is left alone, so a second run does nothing and says nothing.
@@ -8,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly group=${1:?usage: tools/setup.sh build|test}
+readonly group=${1:?usage: tools/setup.sh build|test|python}
 readonly deps=$PWD/.deps venv=$PWD/.venv
 
 say() { echo "setup: $*" >&2; }
@@ -103,6 +105,7 @@ make_venv() {
 
 main() {
   local missing='' prefix
+  if [ "$group" = python ]; then install_python tools/requirements.txt; return; fi
   if command -v apt-get >/dev/null; then
     missing=$(missing_packages)
   else
@@ -119,7 +122,6 @@ main() {
     . tools/environment.sh
   fi
   has_build_tools || install_python tools/requirements-build.txt
-  if [ "$group" = test ]; then install_python tools/requirements.txt; fi
 }
 
 main

@@ -11,13 +11,18 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(release asan null_cuda tsan fuzzers format shell_lint docs python_lint tidy release_tests asan_tests
-              tsan_tests asan_command python_tests wheel null_tests wheel_tests fuzz)
-readonly -A needs=([release_tests]=release [quick_tests]=release [quick_python]=release [asan_tests]=asan
-                   [tsan_tests]=tsan [asan_command]="release asan" [python_tests]=release
-                   [null_tests]="release null_cuda" [wheel_tests]=wheel [fuzz]=fuzzers)
+readonly all=(python_packages release asan null_cuda tsan fuzzers format shell_lint docs python_lint tidy release_tests
+              asan_tests tsan_tests asan_command python_tests wheel null_tests wheel_tests fuzz)
+readonly -A needs=([docs]=python_packages [python_lint]=python_packages [tidy]=python_packages
+                   [null_cuda]=python_packages [wheel]=python_packages [release_tests]=release [quick_tests]=release
+                   [quick_python]=release [asan_tests]=asan [tsan_tests]=tsan [wheel_tests]=wheel
+                   [python_tests]="python_packages release" [asan_command]="python_packages release asan"
+                   [null_tests]="release null_cuda" [fuzz]="release fuzzers")
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results
 export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
+
+# Python's packages, in `.venv`: fetched while the first builds run.
+python_packages() { tools/setup.sh python; }
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
 # All but the benches, which `tidy` reads.

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <span>
 
-#include "archive/archive.h"
 #include "base/base.h"
 #include "trace/trace.h"
 
@@ -12,7 +11,7 @@ namespace stweaver {
 namespace {
 
 void convert(const std::filesystem::path& snapshot, const std::filesystem::path& folder) {
-  for (const Trace& trace : read_snapshot(open_archive(snapshot), snapshot.string())) {
+  for (const Trace& trace : read_snapshot(file_source(snapshot.string()), snapshot.string())) {
     std::ofstream out(folder / text(snapshot.stem().string(), '_', trace.device, ".trace"), std::ios::binary);
     write_trace_file(trace, [&](std::span<const std::byte> bytes) {
       out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));

@@ -10,13 +10,14 @@ build=$root/build/fuzz
 seeds=$build/seeds
 findings=$build/findings
 
-cmake --preset fuzz -S "$root" >/dev/null
-cmake --build "$build" --target fuzzers
-
+"$root/tools/build.sh" release stweaver
+"$root/tools/build.sh" fuzz fuzzers
 python3 "$root/tests/fuzz/make_seeds.py" "$root/examples" "$seeds"
-"$(find "$build" -type f -name make_trace_seeds)" "$seeds/trace_file" "$seeds"/pickle/*.pickle
-"$(find "$build" -type f -name make_plan_seeds)" "$seeds/plan_file" "$seeds"/pickle/*.pickle
-mkdir -p "$findings"
+"$build/tests/fuzz/make_trace_seeds" "$seeds/trace_file" "$seeds"/pickle/*.pickle
+mkdir -p "$findings" "$seeds/plan_file"
+for snapshot in "$seeds"/pickle/*.pickle; do
+  "$root/build/release/stweaver" plan "$snapshot" -o "$seeds/plan_file/$(basename "$snapshot" .pickle).plan" >/dev/null
+done
 
 # Everything a fuzzer of a reader may do: 10 seconds for one input of at most 64 KiB, and 2 GiB with what the
 # sanitizers keep.
@@ -36,7 +37,7 @@ fuzz() {
 
 status=0
 running=()
-for fuzzer in $(find "$build" -type f -name '*_fuzz' -perm -u+x | sort); do
+for fuzzer in "$build"/tests/fuzz/*_fuzz; do
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
   fuzz "$fuzzer" &
   running+=($!)

@@ -32,7 +32,7 @@ StepShape shape_of(const std::string& job) {
 class RealPlan : public testing::TestWithParam<std::string> {};
 
 TEST_P(RealPlan, IsSoundAndCloseToTheBound) {
-  const Trace trace = read_example(GetParam());
+  const Trace& trace = example(GetParam());
   const Plan plan = checked_plan(trace);
   const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
   EXPECT_GT(plan.prologue, 0);
@@ -56,7 +56,7 @@ TEST_P(RealPlan, IsSoundAndCloseToTheBound) {
 }
 
 TEST_P(RealPlan, OfTheStepAloneIsSound) {
-  const Plan plan = checked_plan(read_example(GetParam()), {.step_only = true});
+  const Plan plan = checked_plan(example(GetParam()), {.step_only = true});
   EXPECT_EQ(plan.prologue, 0);
   EXPECT_GT(planned_slots(plan), 0);
 }

@@ -78,7 +78,7 @@ TEST(StepsFromMarks, StopAtTheEndMark) {
 class RealSteps : public testing::TestWithParam<std::string> {};
 
 TEST_P(RealSteps, AreFoundWithoutTheMarks) {
-  Trace trace = read_example(GetParam());
+  Trace trace = example(GetParam());
   const Steps marks = steps_from_marks(trace);
   trace.marks.clear();
   const Steps found = find_steps(trace);

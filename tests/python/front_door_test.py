@@ -25,7 +25,7 @@ def test_make_alone_says_what_there_is() -> None:
     assert [line.split()[1] for line in result.stdout.splitlines()] == targets[1].split()
 
 
-@pytest.mark.parametrize("group", ["build", "test"])
+@pytest.mark.parametrize("group", ["build", "test", "python"])
 def test_setting_up_a_second_time_does_nothing(group: str) -> None:
     result = run("tools/setup.sh", group)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -30,7 +30,7 @@ constexpr std::size_t kNeighbours = 16;
 /// undisturbed.
 struct PlannedJob {
   explicit PlannedJob(const std::string& name) {
-    const Trace trace = read_example(name);
+    const Trace& trace = example(name);
     const std::vector<Lifespan> spans = profile_of(trace).steps.spans;
     const Trace known = prefix_of(trace, spans[spans.size() - 2].upper);
     // How tightly the plan is packed does not matter here.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -12,29 +11,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "archive/archive.h"
 #include "simulate/simulate.h"
+#include "support/examples.h"
 #include "trace/trace.h"
 
 namespace stweaver {
 namespace {
-
-namespace fs = std::filesystem;
-
-const fs::path kTraces = fs::path(STWEAVER_TEST_DATA) / "traces";
-
-std::vector<std::string> jobs() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kTraces)) {
-    if (entry.path().extension() == ".xz") names.push_back(entry.path().stem().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Trace trace_of(const std::string& job) {
-  return read_traces(open_archive(kTraces / (job + ".pickle.xz")), job).at(0);
-}
 
 /// The reserve as a function of time, without what changes nothing.
 std::vector<Reserve> curve_of(const std::vector<Reserve>& reserves) {
@@ -72,7 +54,7 @@ std::string table_of(const std::vector<Reserve>& simulated, const std::vector<Re
 class Jobs : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Jobs, MakeTheSameSegmentsAtTheSameEventsAsPyTorch) {
-  const Trace trace = trace_of(GetParam());
+  const Trace& trace = example(GetParam());
   CachingAllocator allocator(parse_settings(trace.settings));
   const ReplayResult result = replay(trace, allocator);
   EXPECT_EQ(result.reserved_peak, measured_reserve_peak(trace));
@@ -87,26 +69,26 @@ TEST_P(Jobs, MakeTheSameSegmentsAtTheSameEventsAsPyTorch) {
 }
 
 nlohmann::json manifest_of(const std::string& job) {
-  return nlohmann::json::parse(std::ifstream(kTraces / "manifest.json")).at(job);
+  return nlohmann::json::parse(std::ifstream(STWEAVER_TEST_DATA "/traces/manifest.json")).at(job);
 }
 
 TEST_P(Jobs, AllocateWhatWasMeasuredAfterRounding) {
   const double measured = manifest_of(GetParam()).at("native").at("allocated_gib").get<double>();
   CachingAllocator allocator({});
-  replay(trace_of(GetParam()), allocator);
+  replay(example(GetParam()), allocator);
   EXPECT_NEAR(to_gib(allocator.statistics().allocated_peak), measured, 0.0001);  // it has four digits
 }
 
 TEST_P(Jobs, ReserveWhatWasMeasuredWithExpandableSegments) {
   const double measured = manifest_of(GetParam()).at("expandable").at("reserved_gib").get<double>();
   CachingAllocator allocator(parse_settings("expandable_segments:True"));
-  const double simulated = to_gib(replay(trace_of(GetParam()), allocator).reserved_peak);
+  const double simulated = to_gib(replay(example(GetParam()), allocator).reserved_peak);
   // Measured in a run of its own, which may differ by a page (moe_N routes tokens at random):
   // docs/simulation.md.
   EXPECT_NEAR(simulated, measured, to_gib(kSmallBuffer));
 }
 
-INSTANTIATE_TEST_SUITE_P(Traces, Jobs, ::testing::ValuesIn(jobs()),
+INSTANTIATE_TEST_SUITE_P(Traces, Jobs, ::testing::ValuesIn(example_jobs()),
                          [](const auto& job) { return job.param; });
 
 }  // namespace

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "archive/archive.h"
 #include "trace/trace.h"
@@ -21,9 +25,14 @@ inline std::vector<std::string> example_jobs() {
   return names;
 }
 
-inline Trace read_example(const std::string& job) {
+/// Read once in a process: with sanitizers that takes seconds.
+inline const Trace& example(const std::string& job) {
+  static std::map<std::string, Trace> read;
+  if (const auto found = read.find(job); found != read.end()) return found->second;
   const std::filesystem::path path = STWEAVER_TEST_DATA "/traces/" + job + ".pickle.xz";
-  return read_traces(open_archive(path), path.string()).front();
+  std::vector<Trace> traces = read_traces(open_archive(path), path.string());
+  EXPECT_EQ(traces.size(), 1U) << path;
+  return read.emplace(job, std::move(traces.front())).first->second;
 }
 
 }  // namespace stweaver
