@@ -190,7 +190,7 @@ report_stage() {
   read -r status seconds busy <"$results/$stage.end"
   count "$stage" "$status"
   if [ "$status" != 0 ]; then verdict=FAILED; fi
-  printf '%-15s%s in %s s (%s)%s\n' "$stage" "$verdict" "$seconds" "$busy" "$detail"
+  printf '%-16s%s in %s s (%s)%s\n' "$stage" "$verdict" "$seconds" "$busy" "$detail"
   if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
 }
 

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from stweaver import doctor, launcher, layout, variables
+from stweaver import console, doctor, launcher, layout, variables
 from stweaver.error import Error
 
 BAD_INPUT = 2
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except Error as error:
-        print(f"stweaver: {error}", file=sys.stderr)
+        console.say(str(error))
         return BAD_INPUT
 
 

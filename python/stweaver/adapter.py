@@ -12,13 +12,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stweaver import layout, prebuilt, pytorch, variables
+from stweaver import console, layout, prebuilt, pytorch, variables
 from stweaver.error import Error
 from stweaver.library import Adapter, Library
 
@@ -79,7 +78,9 @@ def build(kind: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(target.with_suffix(".lock")):  # the ranks of a job all start at once
             if not target.is_file():
-                _say(f"building the {kind} adapter for PyTorch {torch.version}: once, less than a minute")
+                console.say(
+                    f"building the {kind} adapter for PyTorch {torch.version}: once, less than a minute"
+                )
                 _compile(command, target)
     except OSError as error:
         raise Error(
@@ -239,7 +240,3 @@ def _lock(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _say(line: str) -> None:
-    print(f"stweaver: {line}", file=sys.stderr, flush=True)

@@ -2,12 +2,11 @@
 
 import atexit
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stweaver import job, live, pytorch, session, summary, variables
+from stweaver import console, job, live, pytorch, session, summary, variables
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated, Stats
 
@@ -144,4 +143,4 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
 
 def _say(line: str, rank: int | None) -> None:
     who = "stweaver" if rank is None else f"stweaver, rank {rank}"
-    print(f"{who}: {line}", file=sys.stderr, flush=True)
+    console.say(line, who)

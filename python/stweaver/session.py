@@ -2,13 +2,12 @@
 
 import atexit
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stweaver import adapter, layout, pluggable, pytorch, statistics, variables
+from stweaver import adapter, console, layout, pluggable, pytorch, statistics, variables
 from stweaver import hold as hold_of
 from stweaver import summary as summary_of
 from stweaver.error import Error
@@ -221,7 +220,7 @@ def _write_summary() -> None:
     if _latest is None:
         return
     for line in summary_of.lines(finish()):
-        print(f"stweaver: {line}", file=sys.stderr, flush=True)
+        console.say(line)
 
 
 def _to_read(path: PathLike) -> Path:

@@ -1,9 +1,13 @@
 """The line at exit: what a job asked for, what it reserved, what PyTorch would have, and what it cost."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from package_api_test import device
 from stweaver import autostart, statistics, summary
 from stweaver.statistics import Peaks, Simulated, Stats
@@ -81,3 +85,13 @@ def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
     fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
     assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
     assert not plan.exists()
+
+
+def test_a_line_is_written_in_one_piece_by_unbuffered_workers_too() -> None:
+    program = "from stweaver import console; console.say('a line', 'stweaver, rank 1')"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        subprocess.run([sys.executable, "-u", "-c", program], env=environment, stderr=writer, check=True)
+        os.close(writer)
+        assert pipe.read(4096) == b"stweaver, rank 1: a line\n"

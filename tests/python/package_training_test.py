@@ -188,7 +188,7 @@ def test_each_rank_has_its_own_plan_and_trace(python: Run, tmp_path: Path) -> No
         result = python(*run, *TORCHRUN, JOB, "plain", "--steps", "30", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         lines = [line for line in result.stderr.splitlines() if line.startswith("stweaver, ")]
-        assert len(lines) == 2
+        assert len(lines) == 2, result.stderr
         for rank in range(2):
             assert re.search(rf"stweaver, rank {rank}: device 0: .*{fate.format(rank)}", "\n".join(lines))
     assert {path.name for path in tmp_path.glob("*.trace")} == {"job-rank0.trace", "job-rank1.trace"}
