@@ -186,13 +186,17 @@ class FreeSpace {
   bool visit_leaf(Branch& branch, std::size_t number, Bytes size, Interval within, const Usable& usable,
                   Visit& visit) {
     const Leaf& leaf = *branch.leaves[number];
-    GapSummary below;
+    bool fits = false;
     for (std::size_t i = 0; i < leaf.count; ++i) {
       const Gap& gap = leaf.gaps[i];
-      below.add(gap);
       const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
-      if (inside.length() >= size && usable(gap.last) && !visit(inside)) return false;
+      if (inside.length() < size || !usable(gap.last)) continue;
+      fits = true;
+      if (!visit(inside)) return false;
     }
+    if (fits) return true;
+    GapSummary below;
+    for (std::size_t i = 0; i < leaf.count; ++i) below.add(leaf.gaps[i]);
     branch.below[number] = below;
     return true;
   }

@@ -271,19 +271,21 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   find_idle_extents(keep);
   if (!idle_.empty()) order_->watch_frees(true);
   // Of a plan's range the highest first: only the fullest moments of a step come that far.
-  std::sort(idle_.begin(), idle_.end(), [](const Idle& a, const Idle& b) {
+  const auto comes_later = [](const Idle& a, const Idle& b) {
     const auto key = std::tuple(a.is_spared, a.freed, b.size);
     const auto other = std::tuple(b.is_spared, b.freed, a.size);
-    if (key != other) return key < other;
-    return a.is_spared ? a.extent > b.extent : a.extent < b.extent;
-  });
+    if (key != other) return key > other;
+    return a.is_spared ? a.extent < b.extent : a.extent > b.extent;
+  };
+  // A few of hundreds are enough.
+  std::make_heap(idle_.begin(), idle_.end(), comes_later);
   Bytes reclaimed = 0;
-  for (const Idle& candidate : idle_) {
-    if (reclaimed >= enough) break;
-    Extent& extent = extents_[candidate.extent];
-    if (candidate.freed > 0 && !await_work_on(extent)) continue;
+  for (; !idle_.empty() && reclaimed < enough; idle_.pop_back()) {
+    std::pop_heap(idle_.begin(), idle_.end(), comes_later);
+    Extent& extent = extents_[idle_.back().extent];
+    if (idle_.back().freed > 0 && !await_work_on(extent)) continue;
     if (!unmap_extent(extent.range)) continue;
-    reclaimed += candidate.size;
+    reclaimed += idle_.back().size;
     extent.range.upper = extent.range.lower;
   }
   extents_.erase_empty();

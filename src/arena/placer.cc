@@ -10,56 +10,47 @@ namespace {
 
 constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
 
-/// Idle memory of one extent, or of a part of it.
+/// Idle memory of one extent, or of a part of it, and what the free addresses around it hold below it.
 struct Piece {
   Interval range;
   bool is_extent = false;  ///< all of one
+  Bytes idle = 0;          ///< bytes with memory
+  Bytes movable = 0;       ///< of them, in extents that are all idle
+  Bytes stretches = 0;     ///< without memory
 };
 
-/// What free addresses hold below some offset.
-struct Below {
-  Bytes idle = 0;     ///< bytes with memory
-  Bytes movable = 0;  ///< of them, in extents that are all idle
-  Bytes begun = 0;    ///< stretches without memory that begin there
-  Bytes ended = 0;    ///< of them, those that end there, too
-};
-
-/// Tells what free addresses from `begin` on hold below offsets that are asked for in ascending order.
-class IdleBelow {
+/// An end of a window that moves up through pieces. The first and the last of these are empty, where the free
+/// addresses begin and end.
+class Edge {
  public:
-  IdleBelow(const std::vector<Piece>& pieces, Bytes begin) : pieces_(&pieces), end_(begin) {}
+  explicit Edge(const std::vector<Piece>& pieces) : pieces_(&pieces) {}
 
-  Below at(Bytes offset) {
-    for (; next_ < pieces_->size() && (*pieces_)[next_].range.upper <= offset; ++next_) {
-      passed_ = with((*pieces_)[next_], (*pieces_)[next_].range.length());
-      end_ = (*pieces_)[next_].range.upper;
-    }
-    if (next_ < pieces_->size() && (*pieces_)[next_].range.lower <= offset)
-      return with((*pieces_)[next_], offset - (*pieces_)[next_].range.lower);
-    Below below = passed_;
-    if (end_ < offset) ++below.begun;
-    return below;
+  void move_to(Bytes offset) {
+    at_ = offset;
+    while (piece().range.upper <= offset && next_ + 1 < pieces_->size()) ++next_;
   }
 
-  /// The idle extent that the offset last asked for lies in; empty, and there, where there is none.
-  [[nodiscard]] Interval extent_at(Bytes offset) const {
-    if (next_ == pieces_->size() || !(*pieces_)[next_].is_extent) return {offset, offset};
-    const Interval& extent = (*pieces_)[next_].range;
-    return extent.lower < offset ? extent : Interval{offset, offset};
+  /// Bytes on either side of it, of an idle extent that it cuts.
+  [[nodiscard]] Bytes cut_below() const { return cuts() ? at_ - piece().range.lower : 0; }
+  [[nodiscard]] Bytes cut_above() const { return cuts() ? piece().range.upper - at_ : 0; }
+
+  /// Below it: bytes with memory, those of idle extents, stretches without memory.
+  [[nodiscard]] Bytes idle() const { return piece().idle + inside(); }
+  [[nodiscard]] Bytes movable() const { return piece().movable + (piece().is_extent ? inside() : 0); }
+  [[nodiscard]] Bytes stretches_ended() const { return piece().stretches - (is_outside() ? 1 : 0); }
+  [[nodiscard]] Bytes stretches_begun() const {
+    return piece().stretches - (is_outside() && at_ == (*pieces_)[next_ - 1].range.upper ? 1 : 0);
   }
 
  private:
-  /// All before the piece, and so many bytes of it.
-  [[nodiscard]] Below with(const Piece& piece, Bytes bytes) const {
-    const Bytes stretches = piece.range.lower > end_ ? 1 : 0;
-    return {passed_.idle + bytes, passed_.movable + (piece.is_extent ? bytes : 0), passed_.begun + stretches,
-            passed_.ended + stretches};
-  }
+  [[nodiscard]] const Piece& piece() const { return (*pieces_)[next_]; }
+  [[nodiscard]] bool is_outside() const { return at_ < piece().range.lower; }
+  [[nodiscard]] bool cuts() const { return piece().is_extent && piece().range.lower < at_; }
+  [[nodiscard]] Bytes inside() const { return is_outside() ? 0 : at_ - piece().range.lower; }
 
   const std::vector<Piece>* pieces_;
-  std::size_t next_ = 0;
-  Below passed_;  ///< below `end_`
-  Bytes end_;     ///< of the piece before the next
+  std::size_t next_ = 0;  ///< the first piece that ends above it
+  Bytes at_ = 0;
 };
 
 /// Where a request might lie.
@@ -77,66 +68,77 @@ class Candidates {
  public:
   /// No window is told of that leaves more than `most_stranded` bytes of an idle extent at one of its ends.
   Candidates(Bytes size, Bytes begin, Bytes most_stranded, Visit visit)
-      : size_(size), begin_(begin), most_stranded_(most_stranded), visit_(std::move(visit)) {}
+      : size_(size), most_stranded_(most_stranded), visit_(std::move(visit)) {
+    begin_at(begin);
+  }
 
-  void add_idle(const Piece& piece) { idle_.push_back(piece); }
+  void add_idle(const Interval& range, bool is_extent) {
+    const Piece& last = pieces_.back();
+    const Bytes idle = last.range.length();
+    pieces_.push_back({.range = range,
+                       .is_extent = is_extent,
+                       .idle = last.idle + idle,
+                       .movable = last.movable + (last.is_extent ? idle : 0),
+                       .stretches = last.stretches + (last.range.upper < range.lower ? 1 : 0)});
+  }
 
   /// Here a window ends at the latest, and behind it the next may begin.
   void add_taken(const Interval& taken) {
     if (taken.empty()) return;
     end_at(taken.lower);
-    begin_ = taken.upper;
+    begin_at(taken.upper);
   }
 
   void end_at(Bytes end) {
-    if (end - begin_ >= size_) {
-      Sweep begins(*this);
-      Sweep ends(*this);
-      // Where one piece follows on another, the end of the one is the beginning of the other.
-      Bytes last = begin_;
-      begins.consider(begin_);
-      for (const auto& [piece, is_extent] : idle_) {
-        for (const Bytes at : {piece.lower, piece.upper}) {
-          if (at == last) continue;
-          last = at;
-          if (at <= end - size_) begins.consider(at);
-          if (at >= begin_ + size_) ends.consider(at - size_);
-        }
+    const Bytes begin = pieces_.front().range.lower;
+    if (end - begin < size_) return;
+    add_idle({end, end}, false);
+    Sweep begins(*this);
+    Sweep ends(*this);
+    // Where one piece follows on another, the end of the one is the beginning of the other.
+    Bytes last = -1;
+    for (const Piece& piece : pieces_) {
+      for (const Bytes at : {piece.range.lower, piece.range.upper}) {
+        if (at == last) continue;
+        last = at;
+        if (at + size_ <= end) begins.consider(at);
+        if (at - size_ >= begin) ends.consider(at - size_);
       }
-      if (last != end) ends.consider(end - size_);
     }
-    idle_.clear();
   }
 
  private:
   /// Windows one above the other.
   class Sweep {
    public:
-    explicit Sweep(const Candidates& of) : of_(&of), below_(of.idle_, of.begin_), below_end_(below_) {}
+    explicit Sweep(const Candidates& of) : of_(&of), lower_(of.pieces_), upper_(of.pieces_) {}
 
     void consider(Bytes at) {
-      const Bytes end = at + of_->size_;
-      const Below to = below_end_.at(end);
-      const Below from = below_.at(at);
-      if (at - below_.extent_at(at).lower > of_->most_stranded_) return;
-      if (below_end_.extent_at(end).upper - end > of_->most_stranded_) return;
-      of_->visit_({.range = {at, end},
-                   .lacking = of_->size_ - (to.idle - from.idle),
-                   .movable = to.movable - from.movable,
-                   .stretches = to.begun - from.ended});
+      const Bytes size = of_->size_;
+      lower_.move_to(at);
+      upper_.move_to(at + size);
+      if (std::max(lower_.cut_below(), upper_.cut_above()) > of_->most_stranded_) return;
+      of_->visit_({.range = {at, at + size},
+                   .lacking = size - (upper_.idle() - lower_.idle()),
+                   .movable = upper_.movable() - lower_.movable(),
+                   .stretches = upper_.stretches_begun() - lower_.stretches_ended()});
     }
 
    private:
     const Candidates* of_;
-    IdleBelow below_;
-    IdleBelow below_end_;
+    Edge lower_;
+    Edge upper_;
   };
 
+  void begin_at(Bytes begin) {
+    pieces_.clear();
+    pieces_.push_back({.range = {begin, begin}});
+  }
+
   Bytes size_;
-  Bytes begin_;  ///< of the free addresses that the search is in
   Bytes most_stranded_;
   Visit visit_;
-  std::vector<Piece> idle_;
+  std::vector<Piece> pieces_;  ///< since the free addresses began
 };
 
 }  // namespace
@@ -210,7 +212,7 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
     for (; gap != gaps.end() && gap->lower < mapped.upper; ++gap) {
       const Interval piece = {std::max(gap->lower, mapped.lower), std::min(gap->upper, mapped.upper)};
       candidates.add_taken({taken.lower, piece.lower});
-      candidates.add_idle({piece, piece.length() == mapped.length()});
+      candidates.add_idle(piece, piece.length() == mapped.length());
       taken.lower = piece.upper;
       if (gap->upper > mapped.upper) break;
     }
