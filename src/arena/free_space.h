@@ -194,7 +194,7 @@ class FreeSpace {
       fits = true;
       if (!visit(inside)) return false;
     }
-    if (fits) return true;
+    if (fits) return true;  // as its summary promised
     GapSummary below;
     for (std::size_t i = 0; i < leaf.count; ++i) below.add(leaf.gaps[i]);
     branch.below[number] = below;

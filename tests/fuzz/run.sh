@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for SECONDS (30 unless told), as many at once as there are cores:
+# Builds the fuzzers, and the command, which makes plans for one of them to begin with, and runs each fuzzer for
+# SECONDS (30 unless told), as many at once as there are cores:
 #   run.sh [SECONDS]
 # Fails on a finding; the input that shows it is left in build/fuzz/findings.
 set -euo pipefail
