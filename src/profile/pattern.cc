@@ -40,33 +40,29 @@ Tokens slice(const Tokens& tokens, const Span& span) {
 /// Grows a sequence of positions so that every added step is a subsequence of it.
 class Aligner {
  public:
-  Aligner(const Tokens& structure, const Tokens& sizes) : structure_(structure), sizes_(sizes) {}
+  explicit Aligner(const Trace& trace)
+      : requests_(trace.requests), structure_(structure_tokens(trace)), sizes_(size_tokens(trace)) {}
 
-  [[nodiscard]] std::size_t positions() const { return structure_here_.size(); }
+  [[nodiscard]] std::size_t positions() const { return like_.size(); }
   std::vector<AlignedStep> take_steps() { return std::move(steps_); }
 
   /// False when the step is too different.
   bool add(const Span& span) {
-    const Tokens structure = slice(structure_, span);
-    const Tokens sizes = slice(sizes_, span);
     if (steps_.empty()) {
-      steps_.push_back({span.first, {}});
-      for (std::uint32_t i = 0; i < span.size(); ++i) steps_.back().position_of.push_back(i);
-      structure_here_ = structure;
-      sizes_here_ = sizes;
+      merge(span, {});
       return true;
     }
-    const std::optional<Pairs> pairs = match(structure, sizes);
+    const std::optional<Pairs> pairs = match(span);
     if (!pairs || static_cast<double>(pairs->size()) < kAlike * static_cast<double>(span.size()))
       return false;
-    merge(span, *pairs, structure, sizes);
+    merge(span, *pairs);
     return true;
   }
 
   /// Where the requests of a step stand that is not to add positions; kNoPosition for those that stand
   /// nowhere.
   [[nodiscard]] std::optional<AlignedStep> locate(const Span& span) const {
-    const std::optional<Pairs> pairs = match(slice(structure_, span), slice(sizes_, span));
+    const std::optional<Pairs> pairs = match(span);
     if (!pairs) return std::nullopt;
     AlignedStep step{span.first, std::vector<std::uint32_t>(span.size(), kNoPosition)};
     for (const auto& [here, there] : *pairs) step.position_of[there] = static_cast<std::uint32_t>(here);
@@ -78,30 +74,38 @@ class Aligner {
 
   /// By size or by structure, whichever leaves less over: sizes are surer when shapes are fixed, structure
   /// holds when they vary.
-  [[nodiscard]] std::optional<Pairs> match(const Tokens& structure, const Tokens& sizes) const {
-    if (structure == structure_here_ || sizes == sizes_here_) {
-      Pairs pairs;
-      for (std::size_t i = 0; i < structure.size(); ++i) pairs.emplace_back(i, i);
-      return pairs;
-    }
-    std::optional<Pairs> by_structure = common_subsequence(structure_here_, structure, kMostDifferences);
-    std::optional<Pairs> by_size = common_subsequence(sizes_here_, sizes, kMostDifferences);
+  [[nodiscard]] std::optional<Pairs> match(const Span& span) const {
+    const Tokens structure_here = of_positions(structure_);
+    const Tokens sizes_here = of_positions(sizes_);
+    const Tokens structure = slice(structure_, span);
+    const Tokens sizes = slice(sizes_, span);
+    if (structure == structure_here || sizes == sizes_here) return fill({}, span);
+    std::optional<Pairs> by_structure = common_subsequence(structure_here, structure, kMostDifferences);
+    std::optional<Pairs> by_size = common_subsequence(sizes_here, sizes, kMostDifferences);
     if (!by_structure || (by_size && by_size->size() >= by_structure->size())) return by_size;
-    slide(*by_structure, sizes);
-    return by_structure;
+    slide(*by_structure, sizes_here, sizes);
+    return fill(*by_structure, span);
+  }
+
+  /// The tokens of the requests that stand for the positions.
+  [[nodiscard]] Tokens of_positions(const Tokens& tokens) const {
+    Tokens here;
+    here.reserve(like_.size());
+    for (const RequestId id : like_) here.push_back(tokens[id]);
+    return here;
   }
 
   /// Where one of the two has more requests in a row than the other, structure may match the wrong one of
   /// them: of two beside each other it takes the one of the same size instead.
-  void slide(Pairs& pairs, const Tokens& sizes) const {
+  static void slide(Pairs& pairs, const Tokens& sizes_here, const Tokens& sizes) {
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       auto& [here, there] = pairs[i];
-      if (sizes_here_[here] == sizes[there]) continue;
+      if (sizes_here[here] == sizes[there]) continue;
       const auto [here_before, there_before] = i > 0 ? pairs[i - 1] : std::pair(kNowhere, kNowhere);
       const auto [here_after, there_after] =
-          i + 1 < pairs.size() ? pairs[i + 1] : std::pair(positions(), sizes.size());
-      const std::size_t other_there = find(sizes, there_before + 1, there_after, sizes_here_[here]);
-      const std::size_t other_here = find(sizes_here_, here_before + 1, here_after, sizes[there]);
+          i + 1 < pairs.size() ? pairs[i + 1] : std::pair(sizes_here.size(), sizes.size());
+      const std::size_t other_there = find(sizes, there_before + 1, there_after, sizes_here[here]);
+      const std::size_t other_here = find(sizes_here, here_before + 1, here_after, sizes[there]);
       if (other_there != there_after) {
         there = other_there;
       } else if (other_here != here_after) {
@@ -117,32 +121,60 @@ class Aligner {
     return static_cast<std::size_t>(std::find(first, last, token) - tokens.begin());
   }
 
+  /// Between two pairs, as many requests on both sides, of the same streams, are the same ones too. Only how
+  /// long they live differs, or is not known: the recording may end before they do.
+  [[nodiscard]] Pairs fill(const Pairs& pairs, const Span& span) const {
+    Pairs filled;
+    std::size_t here = 0;
+    std::size_t there = 0;
+    const auto fill_until = [&](std::size_t here_end, std::size_t there_end) {
+      if (is_same(here, here_end, span.first + there, span.first + there_end)) {
+        for (; here < here_end; ++here, ++there) filled.emplace_back(here, there);
+      }
+      here = here_end;
+      there = there_end;
+    };
+    for (const auto& [matched_here, matched_there] : pairs) {
+      fill_until(matched_here, matched_there);
+      filled.emplace_back(here++, there++);
+    }
+    fill_until(positions(), span.size());
+    return filled;
+  }
+
+  /// Whether the positions [begin, end) ask the same streams and pools as as many requests.
+  [[nodiscard]] bool is_same(std::size_t begin, std::size_t end, std::size_t first, std::size_t last) const {
+    const auto where = [](const Request& request) { return std::pair(request.stream, request.pool); };
+    if (end - begin != last - first) return false;
+    for (; begin < end; ++begin, ++first) {
+      if (where(requests_[like_[begin]]) != where(requests_[first])) return false;
+    }
+    return true;
+  }
+
   /// Inserts the step's unmatched requests between the positions its matched ones have.
-  void merge(const Span& span, const Pairs& pairs, const Tokens& structure, const Tokens& sizes) {
-    Tokens new_structure;
-    Tokens new_sizes;
+  void merge(const Span& span, const Pairs& pairs) {
+    std::vector<RequestId> like;
     std::vector<std::uint32_t> moved_to(positions());
     AlignedStep step{span.first, std::vector<std::uint32_t>(span.size())};
     std::size_t here = 0;
     std::size_t there = 0;
     const auto keep_until = [&](std::size_t end) {
       for (; here < end; ++here) {
-        moved_to[here] = static_cast<std::uint32_t>(new_structure.size());
-        new_structure.push_back(structure_here_[here]);
-        new_sizes.push_back(sizes_here_[here]);
+        moved_to[here] = static_cast<std::uint32_t>(like.size());
+        like.push_back(like_[here]);
       }
     };
     const auto insert_until = [&](std::size_t end) {
       for (; there < end; ++there) {
-        step.position_of[there] = static_cast<std::uint32_t>(new_structure.size());
-        new_structure.push_back(structure[there]);
-        new_sizes.push_back(sizes[there]);
+        step.position_of[there] = static_cast<std::uint32_t>(like.size());
+        like.push_back(span.first + static_cast<RequestId>(there));
       }
     };
     for (const auto& [matched_here, matched_there] : pairs) {
       keep_until(matched_here);
       insert_until(matched_there);
-      step.position_of[there++] = static_cast<std::uint32_t>(new_structure.size());
+      step.position_of[there++] = static_cast<std::uint32_t>(like.size());
       keep_until(matched_here + 1);
     }
     keep_until(positions());
@@ -150,15 +182,14 @@ class Aligner {
     for (AlignedStep& old : steps_) {
       for (std::uint32_t& position : old.position_of) position = moved_to[position];
     }
-    structure_here_ = std::move(new_structure);
-    sizes_here_ = std::move(new_sizes);
+    like_ = std::move(like);
     steps_.push_back(std::move(step));
   }
 
-  const Tokens& structure_;
-  const Tokens& sizes_;
-  Tokens structure_here_;  // of the positions
-  Tokens sizes_here_;
+  const std::vector<Request>& requests_;
+  const Tokens structure_;
+  const Tokens sizes_;
+  std::vector<RequestId> like_;  ///< of each position, the first request that came to it
   std::vector<AlignedStep> steps_;
 };
 
@@ -375,9 +406,7 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   pattern.prologue = static_cast<RequestId>(trace.requests.size());
   if (spans.empty()) return pattern;
 
-  const Tokens structure = structure_tokens(trace);
-  const Tokens sizes = size_tokens(trace);
-  Aligner aligner(structure, sizes);
+  Aligner aligner(trace);
   const std::size_t steady = first_steady(trace, spans, classes);
   pattern.prologue = spans[steady].first;
   for (std::size_t i = steady; i < spans.size() && aligner.add(spans[i]); ++i) continue;

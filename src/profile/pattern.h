@@ -29,9 +29,10 @@ struct Position {
   /// in the next step; kForever when it outlives that too.
   Time death = 0;
   PositionKind kind = PositionKind::kStatic;
-  /// Its size grows with this power of the length of the step, 1 or 2; 0 where that is not known.
-  std::uint8_t power = 0;  // fit_to_longest() of profile/scale.h
-  Bytes tile = 0;          ///< and is rounded up to multiples of this; 0 where it is not
+  // What fit_to_longest() of profile/scale.h tells.
+  bool is_foretold = false;  ///< the length of the step tells its size
+  std::uint8_t power = 0;    ///< which grows with this power of it, 1 or 2; 0 where with none in the longest
+  Bytes tile = 0;            ///< and is rounded up to multiples of this; 0 where it is not
 };
 
 inline constexpr std::uint32_t kNoPosition = std::numeric_limits<std::uint32_t>::max();

@@ -40,14 +40,18 @@ using Sizes = std::vector<Bytes>;
 /// A size at a share of the largest batch seen: a sum of powers of the share.
 struct Form {
   std::array<double, 3> factors = {};
-  double tile = 0;  ///< rounded up to multiples of it; 0 where it is not
+  double tile = 0;                                       ///< rounded up to multiples of it; 0 where it is not
+  double cap = std::numeric_limits<double>::infinity();  ///< and no larger than this
 
   [[nodiscard]] double at(double share) const {
     const double size = factors[0] + factors[1] * share + factors[2] * share * share;
-    return tile > 0 ? std::ceil(size / tile - kRounding) * tile : size;
+    return std::min(tile > 0 ? std::ceil(size / tile - kRounding) * tile : size, cap);
   }
+  [[nodiscard]] bool is_capped() const { return std::isfinite(cap); }
   /// What it grows with, where that is one power of the share or nearly so.
-  [[nodiscard]] std::uint8_t power() const { return factors[2] > 0 ? 2 : factors[0] > 0 ? 0 : 1; }
+  [[nodiscard]] std::uint8_t power() const {
+    return factors[2] > 0 ? 2 : factors[0] > 0 || is_capped() ? 0 : 1;
+  }
 };
 
 /// Sizes and the shares they were asked for at.
@@ -126,6 +130,28 @@ std::optional<Form> fit_tiles(const Samples& samples) {
   return above < most ? std::optional(Form{.factors = {0, most, 0}, .tile = tile}) : std::nullopt;
 }
 
+/// In proportion to the share, up to a size that batches of different length reach: kernels keep partial sums
+/// for the rows that they work on at one time, and a device has so many at most.
+std::optional<Form> fit_capped(const Samples& samples) {
+  const double cap = *std::ranges::max_element(samples.sizes);
+  Samples below;
+  double shortest = 1;
+  double longest = 0;
+  for (std::size_t k = 0; k < samples.sizes.size(); ++k) {
+    if (samples.sizes[k] < cap) {
+      below.shares.push_back(samples.shares[k]);
+      below.sizes.push_back(samples.sizes[k]);
+    } else {
+      shortest = std::min(shortest, samples.shares[k]);
+      longest = std::max(longest, samples.shares[k]);
+    }
+  }
+  if (are_about_equal(shortest * cap, longest * cap)) return std::nullopt;
+  Form form = fit(below, 1);
+  form.cap = cap;
+  return form;
+}
+
 /// The simplest form that agrees with every sample; of the single powers the nearer, for where lengths hardly
 /// differ both may agree.
 std::optional<Form> find_form(const Samples& samples) {
@@ -138,6 +164,8 @@ std::optional<Form> find_form(const Samples& samples) {
     const std::optional<Form> form = fit(samples, lower, upper);
     if (form && agrees(*form, samples)) return form;
   }
+  if (const std::optional<Form> capped = fit_capped(samples); capped && agrees(*capped, samples))
+    return capped;
   return std::nullopt;
 }
 
@@ -330,7 +358,7 @@ bool length_foretells_sizes(const Pattern& pattern) {
   Leftover leftover = dynamic_leftover(pattern);
   for (const Position& position : pattern.positions) {
     const bool varies = position.kind == PositionKind::kVarying && position.size != position.smallest;
-    if (varies) leftover.add(position, position.power > 0);
+    if (varies) leftover.add(position, position.is_foretold);
   }
   return leftover.is_small();
 }
@@ -350,6 +378,7 @@ void fit_to_longest(Pattern& pattern, const Trace& trace,
       if (samples.sizes.size() < kFewestSteps || longest > static_cast<double>(kMostGrowth * position.size))
         continue;
       position.power = form ? form->power() : 0;
+      position.is_foretold = form && (position.power > 0 || form->is_capped());
       position.tile = form ? static_cast<Bytes>(form->tile) : 0;
       position.size = std::max(position.size, static_cast<Bytes>(longest));
     }

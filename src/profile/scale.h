@@ -17,9 +17,9 @@ inline constexpr Bytes kMostGrowth = 2;
 ///
 /// The quantity (a sequence length) is never seen itself. But most tensors are proportional to it, so that
 /// what a request needs of the largest seen at its position is what its neighbours need of theirs. Against
-/// that share each position's sizes are fitted, as share, share^2 (attention scores), or a sum of two of
-/// 1, share and share^2, whichever first agrees with all steps. So micro-batches of one step may have lengths
-/// of their own.
+/// that share each position's sizes are fitted, as share, share^2 (attention scores), a sum of two of 1,
+/// share and share^2, or share up to a largest size, whichever first agrees with all steps. So micro-batches
+/// of one step may have lengths of their own.
 ///
 /// Error where no step differs from another, or when requests that fit nothing (experts, whose sizes move on
 /// their own) hold more than a tenth of the bytes that vary. Fewer are taken to be proportional.
@@ -34,7 +34,7 @@ bool are_about_equal(double expected, double size);
 bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
 
 /// Whether it also tells what they become in longer batches than were seen: the same for sizes that
-/// fit_to_longest() found to grow with no power of it.
+/// fit_to_longest() found to grow with no power of it, nor to have come to their largest.
 bool length_foretells_sizes(const Pattern& pattern);
 
 /// For sizes that follow one length: tells with which power of it each position grows, and lets each be as

@@ -18,6 +18,12 @@ std::vector<Bytes> offsets_of(const Plan& plan) {
   return offsets;
 }
 
+/// What grows with no power of the length may need all of its size in a shorter step, too.
+double growth_of(const Slot& slot, double share) {
+  if (slot.power == 0) return std::max(share, 1.0);
+  return slot.power == 2 ? share * share : share;
+}
+
 /// Of the slots of a step that is `share` times as long; those of the prologue stay as they are.
 std::vector<Bytes> sizes_of(const Plan& plan, double share) {
   std::vector<Bytes> sizes;
@@ -25,8 +31,7 @@ std::vector<Bytes> sizes_of(const Plan& plan, double share) {
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
     const bool is_longer = slot.varying && i >= plan.prologue;
-    const double growth = slot.power == 2 ? share * share : share;
-    const auto longer = static_cast<Bytes>(growth * static_cast<double>(slot.size));
+    const auto longer = static_cast<Bytes>(growth_of(slot, share) * static_cast<double>(slot.size));
     const Bytes in_tiles = slot.tile > 0 ? align_up(longer, slot.tile) : longer;
     sizes.push_back(is_longer ? align_up(in_tiles, plan.alignment) : slot.size);
   }

@@ -98,6 +98,39 @@ TEST(Pattern, OfRequestsInARowAlignsThoseOfOneSize) {
   }
 }
 
+/// Steps of lengths of their own. One request lives into the next step, and in some steps another one longer.
+Pattern pattern_of_lengths(int steps, const std::vector<int>& steps_with_longer = {}) {
+  std::vector<RequestId> kept;
+  return pattern_of(steps, [&](Job& job, int step) {
+    const Bytes length = 300 + 20 * (step * 2 % 5);
+    for (int i = 0; i < 60; ++i) {
+      const RequestId layer = job.allocate((1000 + 8 * i) * length);
+      for (int inner = 0; inner < i % 4; ++inner) job.touch(500 * length);
+      const bool is_longer = i == 30 && std::ranges::count(steps_with_longer, step) > 0;
+      if (is_longer) job.touch(600 * length);
+      job.free(layer);
+      if (i == 30 && !is_longer) job.touch(600 * length);
+      if (i == 5) job.free_all(kept);
+    }
+    kept.push_back(job.allocate(700 * length));
+    job.touch(900 * length);
+  });
+}
+
+TEST(Pattern, KnowsWhatOutlivesTheRecording) {
+  const Pattern pattern = pattern_of_lengths(4);
+  EXPECT_THAT(pattern.steps, testing::SizeIs(3));
+  EXPECT_THAT(pattern.positions, testing::SizeIs(60 + 90 + 1 + 2));
+  EXPECT_FALSE(last_step_is_new(pattern))
+      << "that it never saw the last of them freed makes none of them new";
+}
+
+TEST(Pattern, KnowsARequestThatLivesLongerInSomeSteps) {
+  const Pattern pattern = pattern_of_lengths(6, {2, 3});
+  ASSERT_THAT(pattern.positions, testing::SizeIs(60 + 90 + 1 + 2));
+  EXPECT_EQ(count(pattern, PositionKind::kDynamic), 0);
+}
+
 TEST(Pattern, OfTwoKindsOfStepsServesBoth) {
   const Pattern pattern = pattern_of(8, [](Job& job, int step) {
     for (int i = 0; i < 40; ++i) job.touch(100 + 16 * i);

@@ -138,6 +138,33 @@ TEST(Scale, AllButATinyShareHasToFollowTheLength) {
   EXPECT_TRUE(follows_one_length(job_with_odd(lengths, workspace))) << "hardly anything of it lies idle";
 }
 
+TEST(Scale, SizesMayGrowUpToALargest) {
+  const Bytes largest = 132 * Bytes{65'536};
+  const SizeOf partial_sums = [largest](Bytes length) { return std::min(30'000 * length, largest); };
+  const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
+  EXPECT_TRUE(follows_one_length(job_of(lengths, {partial_sums})));
+  EXPECT_EQ(extended(job_of(lengths, {partial_sums}), 2, 1).front(), largest);
+  const SizeOf smaller_in_longest = [](Bytes length) { return (length == 400 ? 20'000 : 30'000) * length; };
+  EXPECT_FALSE(follows_one_length(job_of(lengths, {smaller_in_longest})));
+}
+
+TEST(Scale, WhatHasComeToItsLargestIsForetoldAndGrowsNoMore) {
+  Job job;
+  for (const Bytes length : {300, 200, 240, 400, 310, 280}) {
+    job.mark(text("step ", job.now()));
+    const RequestId batch = job.allocate(1000 * length);
+    for (int i = 0; i < 40; ++i) job.touch((1000 + 8 * i) * length);
+    job.touch(std::min<Bytes>(30'000 * length, 9'000'000));
+    job.free(batch);
+  }
+  job.mark("end");
+  const Pattern pattern = profile_of(job.trace()).pattern;
+  EXPECT_TRUE(length_foretells_sizes(pattern));
+  EXPECT_EQ(pattern.positions.front().power, 1);
+  EXPECT_TRUE(pattern.positions.back().is_foretold);
+  EXPECT_EQ(pattern.positions.back().power, 0);
+}
+
 TEST(Scale, LongerStepsCannotBeForetoldWherePartOfABatchHasALengthOfItsOwn) {
   const auto is_foretold = [](const std::vector<Bytes>& lengths, const std::vector<Bytes>& last_layers) {
     Job job;

@@ -43,9 +43,14 @@ TEST(Timeline, TellsStructureFromSize) {
   job.touch(20, 5);
   job.allocate(20);
   job.touch(20);
-  const Trace trace = job.trace();
+  const RequestId used_elsewhere = job.allocate(20);
+  job.touch(20);
+  job.free(used_elsewhere);
+  Trace trace = job.trace();
+  trace.requests[used_elsewhere].dropped = trace.requests[used_elsewhere].life.lower + 1;
   const auto structure = structure_tokens(trace);
   EXPECT_EQ(structure[0], structure[1]);
+  EXPECT_EQ(structure[1], structure[used_elsewhere]) << "how long other streams use it is chance";
   EXPECT_NE(structure[1], structure[2]) << "another stream";
   EXPECT_NE(structure[1], structure[3]) << "another lifetime";
   const auto sizes = size_tokens(trace);

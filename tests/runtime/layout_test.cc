@@ -76,6 +76,21 @@ TEST(Layout, UsesTheWholeStepWhileSomethingLivesForEver) {
   EXPECT_EQ(taken, by_looking_at_each(plan, 104, 205));
 }
 
+TEST(Layout, OfAShorterStepKeepsWhatDoesNotGrowWithIt) {
+  Plan plan;
+  plan.slots = {{.size = 1024, .offset = 0, .varying = true, .power = 1},
+                {.size = 1024, .offset = 1024, .varying = true, .power = 2},
+                {.size = 1024, .offset = 2048, .varying = true}};
+  const Layout shorter(plan, 0.5);
+  EXPECT_EQ(shorter.size_of(0), 512);
+  EXPECT_EQ(shorter.size_of(1), 512) << "a quarter, in whole units of alignment";
+  EXPECT_EQ(shorter.size_of(2), 1024) << "it may have come to its largest in a shorter step, too";
+  const Layout longer(plan, 2);
+  EXPECT_EQ(longer.size_of(0), 2048);
+  EXPECT_EQ(longer.size_of(1), 4096);
+  EXPECT_EQ(longer.size_of(2), 2048) << "nobody knows";
+}
+
 TEST(Layout, OfVeryManyStreamsIsMadeAtOnceAndHandsAllOver) {
   Plan plan;
   constexpr std::uint32_t kSlots = 100'000;
