@@ -114,7 +114,7 @@ TEST(Portfolio, MeetsTheBoundOfATrainingStep) {
 }
 
 TEST(Portfolio, MeetsTheBoundOfALongPipelineByARingOnAnyNumberOfThreads) {
-  const Pipeline pipeline(8, 120);
+  const Pipeline pipeline(8, 40);
   const Instance& instance = pipeline.instance();
   const PortfolioResult one = run_portfolio(instance, {.threads = 1, .timeout = kNoHurry});
   expect_sound(instance, one.placement);
@@ -126,7 +126,7 @@ TEST(Portfolio, MeetsTheBoundOfALongPipelineByARingOnAnyNumberOfThreads) {
 }
 
 TEST(Portfolio, MeetsTheBoundOfAnInterleavedPipelineByARowOnAnyNumberOfThreads) {
-  const Pipeline pipeline(4, 24, 4);
+  const Pipeline pipeline(4, 12, 4);
   const Instance& instance = pipeline.instance();
   const PortfolioResult one = run_portfolio(instance, {.threads = 1, .timeout = kNoHurry});
   expect_sound(instance, one.placement);
