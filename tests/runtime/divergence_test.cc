@@ -33,8 +33,8 @@ struct PlannedJob {
     const Trace& trace = example(name);
     const std::vector<Lifespan> spans = profile_of(trace).steps.spans;
     const Trace known = prefix_of(trace, spans[spans.size() - 2].upper);
-    // How tightly the plan is packed does not matter here.
-    // Searched for in no time: how far a search gets depends on what else the machine does.
+    // No time to search: how far that gets depends on what else the machine does, and how tightly the plan is
+    // packed does not matter here.
     plan = std::make_shared<PlanIndex>(synthesize(known, profile_of(known), {.timeout = 0}).plan);
     script =
         script_of(trace, spans, std::max(static_cast<int>(kStepsInAll) - static_cast<int>(spans.size()), 0));
