@@ -79,7 +79,7 @@ class Aligner {
     const Tokens sizes_here = of_positions(sizes_);
     const Tokens structure = slice(structure_, span);
     const Tokens sizes = slice(sizes_, span);
-    if (structure == structure_here || sizes == sizes_here) return fill({}, span);
+    if (structure == structure_here || sizes == sizes_here) return fill({}, span);  // each is its like
     std::optional<Pairs> by_structure = common_subsequence(structure_here, structure, kMostDifferences);
     std::optional<Pairs> by_size = common_subsequence(sizes_here, sizes, kMostDifferences);
     if (!by_structure || (by_size && by_size->size() >= by_structure->size())) return by_size;

@@ -33,8 +33,8 @@ Tokens structure_tokens(const Trace& trace) {
   tokens.reserve(trace.requests.size());
   for (RequestId id = 0; id < trace.requests.size(); ++id) {
     const Request& request = trace.requests[id];
-    const RequestId met =
-        request.dropped == kForever ? kLong : births[static_cast<std::size_t>(request.dropped)] - id - 1;
+    const Time gone = request.dropped == kBeforeRecording ? request.life.upper : request.dropped;
+    const RequestId met = gone == kForever ? kLong : births[static_cast<std::size_t>(gone)] - id - 1;
     tokens.push_back(mix_hash(mix_hash(request.stream, request.pool), std::min(met, kLong)));
   }
   return tokens;

@@ -25,7 +25,8 @@ inline RequestId death_of(const Request& request, const std::vector<RequestId>& 
 /// One token per request: what it looks like.
 using Tokens = std::vector<std::uint64_t>;
 
-/// What a request looks like in a diff whatever its size: stream, pool and how long it lives.
+/// What a request looks like in a diff whatever its size: stream, pool and how long until the program lets go
+/// of it.
 Tokens structure_tokens(const Trace& trace);
 
 /// What a request looks like in a diff whatever its lifetime: stream, pool and size.

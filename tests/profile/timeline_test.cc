@@ -59,6 +59,21 @@ TEST(Timeline, TellsStructureFromSize) {
   EXPECT_EQ(sizes[1], sizes[3]);
 }
 
+TEST(Timeline, OfWhatWasDroppedBeforeTheRecordingStructureIsWhenItIsFreed) {
+  Job job;
+  const RequestId late = job.before(20);
+  const RequestId never = job.before(20);
+  const RequestId other = job.before(20);
+  job.touch(30);
+  job.free(late);
+  job.free(other);
+  Trace trace = job.trace();
+  const auto as_seen = structure_tokens(trace);
+  for (const RequestId id : {late, never}) trace.requests[id].dropped = kBeforeRecording;
+  validate(trace);
+  EXPECT_EQ(structure_tokens(trace), as_seen);
+}
+
 TEST(Timeline, CutsATraceToAValidPrefixAnywhere) {
   Training training({.zero_grad_first = true});
   for (int i = 0; i < 3; ++i) training.step();
