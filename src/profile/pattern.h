@@ -31,7 +31,7 @@ struct Position {
   PositionKind kind = PositionKind::kStatic;
   // What fit_to_longest() of profile/scale.h tells.
   bool is_foretold = false;  ///< the length of the step tells its size
-  std::uint8_t power = 0;    ///< which grows with this power of it, 1 or 2; 0 where with none in the longest
+  std::uint8_t power = 0;    ///< which grows with this power of it, 1 or 2; 0 where with neither
   Bytes tile = 0;            ///< and is rounded up to multiples of this; 0 where it is not
 };
 
