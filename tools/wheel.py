@@ -80,19 +80,25 @@ def glibc_stubs(programs: Path) -> Path:
     return folder
 
 
-def build(programs: Path, releases: list[str], stubs: Path) -> Path:
-    """Build the wheel as this machine would have it."""
+def settings(releases: list[str], stubs: Path, *, has_command: bool = True) -> list[str]:
+    """List how the package is built, as "NAME=VALUE", in a folder that is kept."""
     defines = {
+        "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF" if has_command else "ON",
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",
         "STWEAVER_GLIBC": stubs,
         "STWEAVER_TORCH": ";".join(releases),
         "STWEAVER_TORCH_HEADERS": torch_headers.ROOT,
     }
-    settings = [f"build-dir={FOLDER / 'build'}", *(f"cmake.define.{n}={v}" for n, v in defines.items())]
+    return [f"build-dir={FOLDER / 'build'}", *(f"cmake.define.{n}={v}" for n, v in defines.items())]
+
+
+def build(programs: Path, releases: list[str], stubs: Path) -> Path:
+    """Build the wheel as this machine would have it."""
     folder = FOLDER / "raw"
     shutil.rmtree(folder, ignore_errors=True)
-    options = ("--no-isolation", "--outdir", str(folder), *(f"-C{setting}" for setting in settings))
+    how = (f"-C{setting}" for setting in settings(releases, stubs))
+    options = ("--no-isolation", "--outdir", str(folder), *how)
     run(programs / "python", "-m", "build", "--wheel", *options, PATH=f"{programs}:{os.environ['PATH']}")
     (wheel,) = folder.glob("*.whl")
     return wheel

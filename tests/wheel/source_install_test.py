@@ -1,27 +1,24 @@
-"""The package as pip installs it: no network, no isolation, and here without the command, for want of CLI11.
+"""The package as pip builds and installs it: no network, no isolation, and here no command and no adapters.
 
-The build folder is kept, so that only the first time takes long.
+It is built where the wheel was, so that what the two share is compiled once.
 """
 
-import fcntl
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+import wheel
 
-pytestmark = pytest.mark.slow
-
-BUILD = ROOT / "build" / "package"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def call(*command: str | Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STWEAVER_")}
     return subprocess.run(
         command,
-        cwd=BUILD,
+        cwd=wheel.FOLDER,
         env=environment | {name: str(value) for name, value in variables.items()},
         capture_output=True,
         text=True,
@@ -31,33 +28,26 @@ def call(*command: str | Path, **variables: str | Path) -> subprocess.CompletedP
 
 
 @pytest.fixture(scope="module")
-def installed(common_folder: Path) -> Path:
-    """Install into a folder of its own, once: other processes that run these tests wait for it."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    folder = common_folder / "installed"
-    with (BUILD.parent / "package.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            install(folder)
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install into a folder of its own, once."""
+    folder = tmp_path_factory.mktemp("installed")
+    how = ("--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--disable-pip-version-check")
+    settings = wheel.settings([], wheel.glibc_stubs(wheel.tools()), has_command=False)
+    options = [f"--config-settings={setting}" for setting in settings]
+    result = call(sys.executable, "-m", "pip", "install", *how, *options, "--target", folder, ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
     return folder
 
 
-def install(folder: Path) -> None:
-    how = ("--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--disable-pip-version-check")
-    settings = (
-        f"build-dir={BUILD}",
-        "cmake.build-type=None",  # neither optimized nor with what debuggers read: compiled soonest
-        "cmake.define.CMAKE_UNITY_BUILD=ON",
-        "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON",
-    )
-    options = [word for setting in settings for word in ("--config-settings", setting)]
-    result = call(sys.executable, "-m", "pip", "install", *how, *options, "--target", folder, ROOT)
-    assert result.returncode == 0, result.stdout + result.stderr
+@pytest.fixture(scope="module")
+def adapter_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder in which adapters are built once."""
+    return tmp_path_factory.mktemp("adapters")
 
 
 def test_one_wheel_serves_every_python(installed: Path) -> None:
-    (wheel,) = installed.glob("stweaver-*.dist-info/WHEEL")
-    assert "Tag: py3-none-linux_" in wheel.read_text()
+    (metadata,) = installed.glob("stweaver-*.dist-info/WHEEL")
+    assert "Tag: py3-none-linux_" in metadata.read_text()
     assert (installed / "stweaver" / "py.typed").is_file()
 
 
