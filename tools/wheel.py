@@ -80,25 +80,20 @@ def glibc_stubs(programs: Path) -> Path:
     return folder
 
 
-def settings(releases: list[str], stubs: Path, *, has_command: bool = True) -> list[str]:
-    """List how the package is built, as "NAME=VALUE", in a folder that is kept."""
+def build(programs: Path, releases: list[str], stubs: Path) -> Path:
+    """Build the wheel as this machine would have it."""
     defines = {
-        "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF" if has_command else "ON",
+        "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF",  # on in this folder after tests/wheel/source_install_test.py
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",
         "STWEAVER_GLIBC": stubs,
         "STWEAVER_TORCH": ";".join(releases),
         "STWEAVER_TORCH_HEADERS": torch_headers.ROOT,
     }
-    return [f"build-dir={FOLDER / 'build'}", *(f"cmake.define.{n}={v}" for n, v in defines.items())]
-
-
-def build(programs: Path, releases: list[str], stubs: Path) -> Path:
-    """Build the wheel as this machine would have it."""
+    settings = [f"build-dir={FOLDER / 'build'}", *(f"cmake.define.{n}={v}" for n, v in defines.items())]
     folder = FOLDER / "raw"
     shutil.rmtree(folder, ignore_errors=True)
-    how = (f"-C{setting}" for setting in settings(releases, stubs))
-    options = ("--no-isolation", "--outdir", str(folder), *how)
+    options = ("--no-isolation", "--outdir", str(folder), *(f"-C{setting}" for setting in settings))
     run(programs / "python", "-m", "build", "--wheel", *options, PATH=f"{programs}:{os.environ['PATH']}")
     (wheel,) = folder.glob("*.whl")
     return wheel

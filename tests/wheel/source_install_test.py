@@ -1,6 +1,6 @@
-"""The package as pip builds and installs it: no network, no isolation, and here no command and no adapters.
+"""The package as pip installs it from source: no network, no isolation, no command, for want of CLI11.
 
-It is built where the wheel was, so that what the two share is compiled once.
+It is built where the wheel was, so that what the two share is compiled once; it is linked as on any machine.
 """
 
 import os
@@ -30,9 +30,16 @@ def call(*command: str | Path, **variables: str | Path) -> subprocess.CompletedP
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install into a folder of its own, once."""
+    wheel.FOLDER.mkdir(parents=True, exist_ok=True)
     folder = tmp_path_factory.mktemp("installed")
     how = ("--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--disable-pip-version-check")
-    settings = wheel.settings([], wheel.glibc_stubs(wheel.tools()), has_command=False)
+    settings = (
+        f"build-dir={wheel.FOLDER / 'build'}",
+        "cmake.define.CMAKE_UNITY_BUILD=ON",
+        "cmake.define.STWEAVER_GLIBC=",
+        "cmake.define.STWEAVER_TORCH=",
+        "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON",
+    )
     options = [f"--config-settings={setting}" for setting in settings]
     result = call(sys.executable, "-m", "pip", "install", *how, *options, "--target", folder, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
