@@ -83,7 +83,7 @@ def glibc_stubs(programs: Path) -> Path:
 def build(programs: Path, releases: list[str], stubs: Path) -> Path:
     """Build the wheel as this machine would have it."""
     defines = {
-        "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF",  # on in this folder after tests/wheel/source_install_test.py
+        "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF",  # source_install_test.py turns it on
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",
         "STWEAVER_GLIBC": stubs,
