@@ -3,17 +3,18 @@
 import importlib.util
 import json
 import os
-import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 
 PACKAGES = Path(__file__).resolve().parents[1] / "python"
 # A Python that has torch, where the one of the tests has none.
-PYTHON = os.environ.get("NULLCUDA_PYTHON", sys.executable)
+PYTHON = Path(os.environ.get("NULLCUDA_PYTHON", sys.executable))
 
 needs_torch = pytest.mark.skipif(
     "NULLCUDA_PYTHON" not in os.environ and importlib.util.find_spec("torch") is None,
@@ -54,10 +55,13 @@ time.sleep(0.5)
 
 def run(program: str, *options: str, report: Path | None = None) -> Any:  # noqa: ANN401  # whatever it says
     """Run a program under `nullcuda run` and return what it says."""
-    command = [PYTHON, "-m", "nullcuda", "run", *options]
-    command += ["--report", str(report)] if report else []
-    command += ["--", PYTHON, "-c", START + textwrap.dedent(program) + END]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "program.py")
+        script.write_text(START + textwrap.dedent(program) + END)
+        if report:  # a fork does not write one
+            done = forks.run_alone(PYTHON, [script], [*options, "--report", str(report)], environment)
+        else:
+            done = forks.run(PYTHON, [script], options, environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from runs import PROGRAMS, null_run
+from runs import PROGRAMS, null_fork
 
 STEPS = "30"
 OUT_OF_MEMORY = 2
@@ -13,7 +13,7 @@ ECC = 214
 
 def outcome(way: str, fail: str, *options: str) -> tuple[int, str]:
     """Return the exit status, and the last line of standard error."""
-    done = null_run(PROGRAMS / "train_layers.py", way, STEPS, options=("--fail", fail, *options))
+    done = null_fork(PROGRAMS / "train_layers.py", way, STEPS, options=("--fail", fail, *options))
     return done.returncode, (done.stderr.splitlines() or [""])[-1]
 
 
@@ -62,7 +62,7 @@ def test_a_device_that_is_lost_ends_the_job_as_under_pytorch(fail: str) -> None:
 
 def test_too_little_memory_is_out_of_memory_as_under_pytorch() -> None:
     for way in ("default", "stweaver"):
-        done = null_run(PROGRAMS / "train_layers.py", way, STEPS, options=("--memory", "580"))
+        done = null_fork(PROGRAMS / "train_layers.py", way, STEPS, options=("--memory", "580"))
         assert done.returncode == 1
         assert "torch.OutOfMemoryError: CUDA out of memory." in done.stderr
     asked = r"^STWeaver: asked for \S+ MiB in step \d+ \(\w+\); the device has 580.00 MiB"
@@ -72,5 +72,5 @@ def test_too_little_memory_is_out_of_memory_as_under_pytorch() -> None:
 
 
 def test_events_that_stay_open_cost_memory_and_nothing_else() -> None:
-    done = null_run(PROGRAMS / "train_layers.py", "stweaver", STEPS, options=("--events", "delay:100000"))
+    done = null_fork(PROGRAMS / "train_layers.py", "stweaver", STEPS, options=("--events", "delay:100000"))
     assert done.returncode == 0, done.stderr[-2000:]

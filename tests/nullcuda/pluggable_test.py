@@ -2,13 +2,13 @@
 
 import json
 
-from runs import PROGRAMS, null_run
+from runs import PROGRAMS, null_fork
 
 MIB = 1 << 20
 
 
 def test_the_pool_of_a_graph_is_given_back_when_the_last_graph_in_it_is_gone() -> None:
-    done = null_run(PROGRAMS / "graph_pool.py")
+    done = null_fork(PROGRAMS / "graph_pool.py")
     assert done.returncode == 0, done.stdout + done.stderr
     both, one, none, again = json.loads(done.stdout)
     assert both == one, "the second graph needs it still"

@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import forks
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 REQUIRED = ROOT / "tools" / "requirements-newest-torch.txt"
@@ -21,15 +23,21 @@ def null_python() -> Path:
     return python
 
 
-def null_run(*program: str | Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a program and its arguments; `options` are those of `nullcuda run`."""
-    python = null_python()
+def environment() -> dict[str, str]:
+    """Return the variables that programs run with."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("STWEAVER_")}
     variables["STWEAVER_CACHE"] = str(ROOT / "build" / "adapters")
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT / "nullcuda" / "python"), str(ROOT / "python")])
     variables.setdefault("NULLCUDA_CACHE", str(ROOT / "build" / "nullcuda"))
     variables["OMP_NUM_THREADS"] = "1"
-    command = [python, "-m", "nullcuda", "run", *options, "--", python, *program]
-    return subprocess.run(
-        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, env=variables
-    )
+    return variables
+
+
+def null_run(*program: str | Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a program and its arguments; `options` are those of `nullcuda run`."""
+    return forks.run_alone(null_python(), program, options, environment())
+
+
+def null_fork(*program: str | Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Do the same with a script and its arguments, without the time that it takes to import PyTorch."""
+    return forks.run(null_python(), program, options, environment())

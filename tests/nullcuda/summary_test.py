@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from runs import PROGRAMS, null_python, null_run
+from runs import PROGRAMS, null_fork, null_python, null_run
 
 PROGRAM = (PROGRAMS / "train_layers.py", "plain")
 ALONE = (
@@ -24,6 +24,6 @@ def test_the_line_at_exit_knows_what_pytorch_would_have_reserved(tmp_path: Path)
     (reserved, steps, earlier), again = alone
     assert earlier is None
     assert again == (reserved, steps, " in an earlier run")
-    plain = null_run(*PROGRAM, steps)
+    plain = null_fork(*PROGRAM, steps)
     measured = int(re.findall(r"reserved (\d+)", plain.stdout)[0]) / (1 << 30)
     assert abs(float(reserved) - measured) < 0.01

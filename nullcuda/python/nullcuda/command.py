@@ -65,6 +65,11 @@ def environment(options: argparse.Namespace, libraries: Path) -> dict[str, str]:
         "TRITON_LIBCUDA_PATH": str(libraries),
         "NULLCUDA_LIBRARIES": str(libraries),
     }
+    return variables | settings(options)
+
+
+def settings(options: argparse.Namespace) -> dict[str, str]:
+    """Return the variables that say what null CUDA is asked to be."""
     world = options.world or 0
     given = {
         "NULLCUDA_GPU": options.gpu,
@@ -83,7 +88,7 @@ def environment(options: argparse.Namespace, libraries: Path) -> dict[str, str]:
         "NULLCUDA_REPORT": options.report,
         "NULLCUDA_LOG": options.log,
     }
-    return variables | {name: str(value) for name, value in given.items() if value is not None}
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def run(options: argparse.Namespace) -> int:
