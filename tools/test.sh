@@ -25,19 +25,23 @@ export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 python_packages() { tools/setup.sh python; }
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
-# All but the benches, which `tidy` reads.
-release() { tools/build.sh release stweaver stweaver_library stweaver_pluggable stweaver_tests; }
+# All but the benches, which `tidy` reads, and the tests of the tools' layers.
+release() {
+  tools/build.sh release stweaver stweaver_library stweaver_pluggable stweaver_host_kernels "${core[@]/%/_test}"
+}
 asan() { tools/build.sh asan stweaver stweaver_tests; }
 tsan() { tools/build.sh tsan plan_test device_test arena_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 # Tests of C++: a process for each layer, whose tests share the jobs that they read and plan.
-readonly layers=(base trace profile plan device arena runtime session archive pareto simulate conformance advise report
-                 nullcuda_model)
-release_tests() { side_by_side release_tests_of "${layers[@]}"; }
+# `core` is what training processes load: its tests run as users have it, too. Those of the tools run under the
+# sanitizers alone (python_tests tries the command as users have it): they take longer to compile than to run.
+readonly core=(base trace profile plan device arena runtime session simulate conformance)
+readonly layers=("${core[@]}" archive pareto advise report nullcuda_model)
+release_tests() { side_by_side release_tests_of "${core[@]}"; }
 release_tests_of() { run_layer release_tests release "$1" '*'; }
 # What `make check` runs: nothing that replays or plans real jobs, and nothing that takes more than a second.
-quick_tests() { side_by_side quick_tests_of "${layers[@]}"; }
+quick_tests() { tools/build.sh release stweaver_tests && side_by_side quick_tests_of "${layers[@]}"; }
 quick_tests_of() {
   local long='Divergence/*:Examples/*:*Examples*:*Recorded*:Traces/*:*/ManyGaps.*:*/Conformance.*/Expandable'
   long+=':*.NeverLetsBlocksShareAByte/*:*.GivesBackWhatNobodyUses/*:*.AlignsEveryBlock/*:Constructors.*'

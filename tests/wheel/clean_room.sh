@@ -30,7 +30,7 @@ try_torch() {
   python=$home/bin/python
   inside python3 -m venv --clear "$home"
   inside sh -c "$python -m pip --quiet install --no-index /mnt/build/wheel/dist/stweaver-*.whl"
-  inside sh -c "echo $packages > $home/lib/python3.11/site-packages/torch.pth"
+  inside sh -c "printf '%s\n' $packages /mnt/build/cuda-torch/shared > $home/lib/python3.11/site-packages/torch.pth"
   inside "$home/bin/stweaver" plan /mnt/examples/snapshots/steps.pickle.xz
   for device in cpu cuda; do
     inside "$python" -m nullcuda run -- "$python" -c "
