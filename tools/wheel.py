@@ -63,11 +63,12 @@ def glibc_stubs(programs: Path) -> Path:
     part.mkdir(parents=True)
     program = part / "nothing.c"
     program.write_text("int main(void) { return 0; }\n")
-    command = ("build-exe", program, "-target", f"x86_64-linux-gnu.{GLIBC}", "-fPIE", "-lc", "-lpthread", "-ldl")
-    without = ("-fno-compiler-rt", "-fno-ubsan-rt", "-fno-sanitize-c")  # its own run time takes half a minute
+    libraries = ("-lc", "-lpthread", "-ldl", "-lm", "-lrt")
+    command = ("build-exe", program, "-target", f"x86_64-linux-gnu.{GLIBC}", "-fPIE", *libraries)
+    without = ("-fno-compiler-rt", "-fno-ubsan-rt", "-fno-sanitize-c")  # which take half a minute to compile
     variables = {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
     output = f"-femit-bin={part / 'nothing'}"
-    run(programs / "python", "-m", "ziglang", *command, "-lm", "-lrt", *without, output, **variables)
+    run(programs / "python", "-m", "ziglang", *command, *without, output, **variables)
     for pattern in ("Scrt1.o", "libc_nonshared.a", "lib*.so.*"):
         for path in cache.rglob(pattern):
             shutil.copy(path, part)
