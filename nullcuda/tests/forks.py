@@ -5,7 +5,6 @@ of JSON on standard input says what the next fork runs, a line on standard outpu
 """
 
 import atexit
-import functools
 import json
 import os
 import runpy
@@ -17,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SECONDS = 300  # a program that takes longer is killed
+running: dict[str, "subprocess.Popen[str]"] = {}
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
     # Null CUDA reads them when it is first called: where values are watched, while PyTorch is imported.
     early = {**variables, **settings} if "NULLCUDA_VALUES" in settings else dict(variables)
     early.pop("PYTEST_CURRENT_TEST", None)  # another for each test
-    process = importer(python, frozenset(early.items()))
+    process = importer(python, early)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("out", "err")]
         request = {"program": program, "settings": settings, "files": files}
@@ -53,15 +53,23 @@ def run_alone(
     )
 
 
-@functools.cache
-def importer(python: Path, variables: frozenset[tuple[str, str]]) -> "subprocess.Popen[str]":
-    """Start the process that imports PyTorch; it ends with this one."""
-    process = subprocess.Popen(
-        [python, "-m", "nullcuda", "run", "--", python, __file__],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(variables),
-    )  # fmt: skip
-    atexit.register(process.communicate)
-    return process
+def importer(python: Path, variables: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """Return the process that has imported PyTorch; one at a time, for each holds hundreds of megabytes."""
+    name = json.dumps([str(python), variables], sort_keys=True)
+    if name not in running:
+        end_importer()
+        running[name] = subprocess.Popen(
+            [python, "-m", "nullcuda", "run", "--", python, __file__],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables,
+        )  # fmt: skip
+    return running[name]
+
+
+@atexit.register
+def end_importer() -> None:
+    """End it, if there is one: it does when it has nothing more to read."""
+    while running:
+        running.popitem()[1].communicate()
 
 
 def next_program() -> list[str]:
