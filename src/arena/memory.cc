@@ -118,23 +118,13 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
   // An extent that begins in the range and ends in it is all idle: what it strands shows by where extents
   // begin, and nothing else of it is read if that is too much. Its end is 0 where it may be in use.
   const auto end_inside = [&](std::size_t extent) { return extents_.begin_of(extent + 1, idle.upper); };
-  // At its end inside the range a place strands the rest of a page at least, for extents are whole pages:
-  // nothing is looked up where that is too much. It strands less only in an extent that others use too, and
-  // then no more than a block of the range is left.
-  const Bytes lowest_end = idle.lower + size;
   const Bytes highest = idle.upper - size;
-  const bool may_share = highest - idle.lower <= policy_->block;
-  const bool tries_low = may_share || align_up(lowest_end, page_size()) - lowest_end < least;
-  const auto tries_high = [&] { return may_share || highest % page_size() < least; };
-  if (!tries_low && !tries_high()) return best;
   const std::size_t lowest = from = extents_.first_above(idle.lower, from) - 1;
-  if (tries_low) {
-    const std::size_t last = extents_.first_above(lowest_end - 1, lowest) - 1;
-    if (last == lowest || end_inside(last) == 0 || end_inside(last) - lowest_end < least)
-      consider(idle.lower, lowest, last);
-  }
+  const std::size_t last = extents_.first_above(idle.lower + size - 1, lowest) - 1;
+  if (last == lowest || end_inside(last) == 0 || end_inside(last) - (idle.lower + size) < least)
+    consider(idle.lower, lowest, last);
   // Inside one extent both ends are alike.
-  if (highest == idle.lower || idle.upper <= extents_.end_of(lowest) || !tries_high()) return best;
+  if (highest == idle.lower || idle.upper <= extents_.end_of(lowest)) return best;
   const std::size_t first = extents_.first_above(highest, lowest) - 1;
   if (first == lowest || end_inside(first) == 0 || highest - extents_.begin_of(first, highest) < least)
     consider(highest, first, extents_.first_above(idle.upper - 1, first) - 1);
