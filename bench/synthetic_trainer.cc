@@ -85,6 +85,7 @@ Model make_model(Random& random, bool experts, bool recompute) {
 struct Batch {
   Bytes rows = 0;
   Bytes length = 0;
+  Bytes source = 0;  ///< length of what the first half of the layers encode; 0 where they do not
   [[nodiscard]] Bytes tokens() const { return rows * length; }
 };
 
@@ -124,13 +125,14 @@ class Trainer {
     const RequestId positions = tape_.allocate(batch.length * 128 * kSingle);
     for (Bytes layer = 0; layer < model_.layers; ++layer) {
       Tensors saved = {stream};
-      made.routes.push_back(route(layer, batch.tokens() * model_.chosen));
+      const Batch here = seen_by(layer, batch);
+      made.routes.push_back(route(layer, here.tokens() * model_.chosen));
       if (model_.recompute) {
         Tensors thrown_away;
-        stream = forward_layer(batch, made.routes.back(), thrown_away);
+        stream = forward_layer(here, made.routes.back(), thrown_away);
         free_all(thrown_away);
       } else {
-        stream = forward_layer(batch, made.routes.back(), saved);
+        stream = forward_layer(here, made.routes.back(), saved);
       }
       made.layers.push_back(std::move(saved));
     }
@@ -162,7 +164,7 @@ class Trainer {
     for (Bytes layer = model_.layers - 1; layer >= 0; --layer) {
       Tensors& saved = made.layers[static_cast<std::size_t>(layer)];
       const Routes& routes = made.routes[static_cast<std::size_t>(layer)];
-      if (model_.recompute) tape_.free(forward_layer(made.batch, routes, saved));
+      if (model_.recompute) tape_.free(forward_layer(seen_by(layer, made.batch), routes, saved));
       gradient = backward_row(gradient, saved);
       weight_gradients(4 + 3 * std::max<Bytes>(model_.experts, 1));
     }
@@ -204,6 +206,12 @@ class Trainer {
     for (const RequestId id : tensors) tape_.free(id);
   }
 
+  /// What a layer works on: one that encodes, on the source alone.
+  [[nodiscard]] Batch seen_by(Bytes layer, const Batch& batch) const {
+    const bool encodes = batch.source > 0 && layer < model_.layers / 2;
+    return encodes ? Batch{batch.rows, batch.source} : batch;
+  }
+
   /// The layer's output; what its backward needs is added to `saved`.
   RequestId forward_layer(const Batch& batch, const Routes& routes, Tensors& saved) {
     const Bytes tokens = batch.tokens();
@@ -218,6 +226,10 @@ class Trainer {
     save(tokens * model_.hidden * kHalf);
     save(tokens * kSingle);
     save(tokens * model_.hidden * kHalf);
+    if (batch.source > 0) {  // attention of a decoder to its source
+      save(2 * batch.rows * batch.source * model_.hidden * kHalf);
+      save(tokens * batch.source * model_.heads * kHalf);
+    }
     if (model_.experts > 0) {
       forward_experts(tokens, routes, saved);
     } else {
@@ -335,7 +347,8 @@ void train(Trainer& trainer, int micro_batches, std::size_t in_flight, Next next
 }  // namespace
 
 Trace make_job(Family family, std::uint64_t seed, int steps) {
-  Random random(seed * kFamilies + static_cast<std::uint64_t>(family));
+  constexpr std::uint64_t kSeeds = 10;  // other families' jobs stay as they were
+  Random random(seed * kSeeds + static_cast<std::uint64_t>(family));
   Tape tape;
   tape.trace.name = text(name_of(family), " ", seed);
   const bool experts = family == Family::kExperts || family == Family::kRecomputed || family == Family::kBoth;
@@ -362,6 +375,10 @@ Trace make_job(Family family, std::uint64_t seed, int steps) {
                                       : Batch{2 * loader.fixed().rows, loader.of(0.2).length};
         case Family::kUnseen:  // multiples of the golden section: spread evenly, never the same
           return loader.of(std::fmod(step * 0.6180339887498949, 1));
+        case Family::kTranslation: {
+          const Batch target = loader.next();
+          return Batch{target.rows, target.length, loader.next().length};
+        }
         case Family::kEvaluation:
           return evaluates ? loader.partial() : loader.next();
         default:

@@ -20,14 +20,15 @@ enum class Family : std::uint8_t {
   kGrowing,       ///< adversary: each step's batch is longer than all before
   kAlternating,   ///< adversary: two jobs take turns, a few steps each
   kUnseen,        ///< adversary: no length ever comes twice, in no order
+  kTranslation,   ///< adversary: an encoder and a decoder, each of a length of its own
 };
-inline constexpr std::size_t kFamilies = 10;
+inline constexpr std::size_t kFamilies = 11;
 inline constexpr std::size_t kFirstAdversary = static_cast<std::size_t>(Family::kGrowing);
 
 constexpr std::string_view name_of(Family family) {
   constexpr std::array<std::string_view, kFamilies> kNames = {
-      "lengths",    "accumulation", "pipeline", "evaluation",  "experts",
-      "recomputed", "both",         "growing",  "alternating", "unseen"};
+      "lengths", "accumulation", "pipeline",    "evaluation", "experts",    "recomputed",
+      "both",    "growing",      "alternating", "unseen",     "translation"};
   return kNames[static_cast<std::size_t>(family)];
 }
 

@@ -11,12 +11,13 @@
 #include <system_error>
 
 #include "base/base.h"
+#include "profile/scale.h"
 
 namespace stweaver {
 namespace {
 
 constexpr std::string_view kMagic = "stweaver-plan";
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 /// No page of a device is larger.
 constexpr Bytes kMostAlignment = 1024 * kMiB;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
@@ -31,11 +32,13 @@ struct Serves {
 constexpr std::array<Serves, 4> kServes = {
     {{"exact"}, {"upto", true}, {"length", true, 1}, {"square", true, 2}}};
 
-constexpr std::string_view kTiles = "tiles ";
+constexpr std::string_view kTiles = "tiles";
 
 std::string what_serves(const Slot& slot) {
-  if (slot.tile > 0) return text(kTiles, slot.tile);
-  return std::string(slot.varying ? kServes.at(1U + slot.power).name : kServes.front().name);
+  if (!slot.varying) return std::string(kServes.front().name);
+  const auto length = static_cast<int>(slot.length);
+  if (slot.tile > 0) return text(kTiles, ' ', length, ' ', slot.tile);
+  return text(kServes.at(1U + slot.power).name, ' ', length);
 }
 
 std::uint32_t crc_of(std::string_view text) {
@@ -154,19 +157,30 @@ Run parse_run(Parser& parser) {
 }
 
 void parse_serves(Parser& parser, std::string_view line, Slot& slot) {
-  if (line.starts_with(kTiles)) {
-    line.remove_prefix(kTiles.size());
+  const std::string_view name = line.substr(0, line.find(' '));
+  const bool is_alone = line == name;
+  line.remove_prefix(std::min(name.size() + 1, line.size()));
+  if (name == kTiles) {
     slot.varying = true;
     slot.power = 1;
-    slot.tile = parser.take_number<Bytes>(line);
-    if (slot.tile < 1 || slot.tile > slot.size || !line.empty()) parser.refuse("no slot has such tiles");
+  } else {
+    const auto* const serves = std::ranges::find(kServes, name, &Serves::name);
+    if (serves == std::end(kServes))
+      parser.refuse("expected `exact`, `upto`, `length`, `square` or `tiles` behind the numbers");
+    slot.varying = serves->varying;
+    slot.power = serves->power;
+  }
+  if (!slot.varying) {
+    if (!is_alone) parser.refuse("junk behind `", name, '`');
     return;
   }
-  const auto* const serves = std::ranges::find(kServes, line, &Serves::name);
-  if (serves == std::end(kServes))
-    parser.refuse("expected `exact`, `upto`, `length`, `square` or `tiles ...` behind the numbers");
-  slot.varying = serves->varying;
-  slot.power = serves->power;
+  slot.length = parser.take_number<std::uint8_t>(line);
+  if (slot.length >= kMostLengths) parser.refuse("no step has so many lengths");
+  if (name == kTiles) {
+    slot.tile = parser.take_number<Bytes>(line);
+    if (slot.tile < 1 || slot.tile > slot.size) parser.refuse("no slot has such tiles");
+  }
+  if (!line.empty()) parser.refuse("junk behind the numbers");
 }
 
 Slot parse_slot(Parser& parser) {
@@ -260,7 +274,7 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.prologue_steps = parser.number_field<std::uint32_t>("prologue_steps");
   plan.runs.resize(parser.count_field("runs", "0 0 0\n"));
   for (Run& run : plan.runs) run = parse_run(parser);
-  plan.slots.resize(parser.count_field("slots", "1 0 0 1 upto\n"));
+  plan.slots.resize(parser.count_field("slots", "1 0 0 1 exact\n"));
   for (Slot& slot : plan.slots) slot = parse_slot(parser);
 
   const std::size_t covered = content.size() - parser.rest().size();

@@ -1,6 +1,6 @@
 // The plan file: a plan as text that says what it is.
 //
-//   stweaver-plan 4
+//   stweaver-plan 5
 //   source llama7b_N.pickle.xz          the trace it was made from
 //   fingerprint 1f0c...                 of that trace, 16 hex digits
 //   alignment 512
@@ -16,10 +16,14 @@
 //   crc32c 9d2c77a1                     of every byte before this line
 //
 // One key per line, all of them, in this order. An offset of -1 is a request that is unplanned (the run time
-// places it), a death of -1 one that is never freed. SERVES says which requests a slot is for: of `exact` its
-// size, or of any `upto` it; `length` and `square` are the latter where sizes grow with the length of the
-// step, or with its square; so is `tiles N`, where they grow with the length and are rounded up to multiples
-// of N bytes.
+// places it), a death of -1 one that is never freed. SERVES says which requests a slot is for: `exact` those
+// of its size, all others those of any size up to it, which follows length I of the step, numbered from 0:
+//
+//   exact
+//   upto I        no more is known
+//   length I      the size grows with the length
+//   square I      with its square
+//   tiles I N     with the length, rounded up to multiples of N bytes
 #pragma once
 
 #include <ostream>

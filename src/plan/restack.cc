@@ -162,7 +162,27 @@ class Restacker {
   Standing standing_;
 };
 
+/// What grows with no power of the length may need all of its size in a shorter step, too.
+double growth_of(const Slot& slot, double share) {
+  if (slot.power == 0) return std::max(share, 1.0);
+  return slot.power == 2 ? share * share : share;
+}
+
 }  // namespace
+
+std::vector<Bytes> sizes_at(const Plan& plan, const std::vector<double>& shares) {
+  std::vector<Bytes> sizes;
+  sizes.reserve(plan.slots.size());
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    const bool is_longer = slot.varying && i >= plan.prologue;
+    const auto longer =
+        static_cast<Bytes>(growth_of(slot, shares[slot.length]) * static_cast<double>(slot.size));
+    const Bytes in_tiles = slot.tile > 0 ? align_up(longer, slot.tile) : longer;
+    sizes.push_back(is_longer ? align_up(in_tiles, plan.alignment) : slot.size);
+  }
+  return sizes;
+}
 
 std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes) {
   return Restacker(plan, plan.prologue)(sizes);

@@ -34,7 +34,8 @@ struct Slot {
   Stream stream = 0;
   Time death = 0;        ///< kForever for persistent requests
   bool varying = false;  ///< the size is the largest of several; serves smaller requests of its position too
-  /// The size grows with this power of the step's length, 1 or 2; 0 where with none, or that is not known.
+  std::uint8_t length = 0;  ///< of the step's lengths, the one that the size follows, numbered from 0
+  /// The size grows with this power of that length, 1 or 2; 0 where with none, or that is not known.
   std::uint8_t power = 0;
   Bytes tile = 0;  ///< and is rounded up to multiples of this; 0 where it is not
 };

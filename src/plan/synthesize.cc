@@ -116,6 +116,7 @@ class JobBuilder {
          .stream = position.stream,
          .death = death,
          .varying = position.size != position.smallest || position.kind == PositionKind::kDynamic,
+         .length = position.length,
          .power = position.power,
          .tile = position.tile});
     if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
@@ -154,6 +155,7 @@ class JobBuilder {
         planned = planned && position.kind != PositionKind::kDynamic;
         // The next run of the job may draw other lengths for this step too.
         slot.varying = position.size != position.smallest;
+        slot.length = position.length;
         slot.power = position.power;
         slot.tile = position.tile;
         if (slot.varying) slot.size = std::max(slot.size, slot_size(position.size));
@@ -247,8 +249,7 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
 
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  const bool has_length = sizes_follow_one_length(pattern, trace) && length_foretells_sizes(pattern);
-  return has_length ? StepShape::kVarying : StepShape::kDynamic;
+  return lengths_foretell_sizes(pattern) ? StepShape::kVarying : StepShape::kDynamic;
 }
 
 /// Turns the arena, as if it were a circle, so that what lives for ever lies at its beginning and not at its

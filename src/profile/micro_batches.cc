@@ -43,6 +43,16 @@ std::vector<MicroBatch> find_micro_batches(const Pattern& pattern) {
   return batches;
 }
 
+/// The same, but what is too little to be a batch belongs to the one behind it.
+std::vector<MicroBatch> joined(std::vector<MicroBatch> batches) {
+  std::vector<MicroBatch> joined(1);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    joined.back().insert(joined.back().end(), batches[i].begin(), batches[i].end());
+    if (batches[i].size() >= kFewest && i + 1 < batches.size()) joined.emplace_back();
+  }
+  return joined;
+}
+
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 
 /// The requests of two micro-batches that are the same, when all sizes of one are those of the other times
@@ -80,22 +90,28 @@ Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatc
 }  // namespace
 
 void level_micro_batches(Pattern& pattern, const Trace& trace) {
-  if (!sizes_follow_one_length(pattern, trace)) return;
   const std::vector<MicroBatch> batches = find_micro_batches(pattern);
+  Pattern level = pattern;
   std::vector<const MicroBatch*> large;
   for (const MicroBatch& batch : batches) {
     if (batch.size() >= kFewest) large.push_back(&batch);
   }
   for (std::size_t a = 0; a < large.size(); ++a) {
     for (std::size_t b = a + 1; b < large.size(); ++b) {
-      for (const auto& [p, q] : same_requests(pattern, *large[a], *large[b])) {
-        Bytes& one = pattern.positions[p].size;
-        Bytes& other = pattern.positions[q].size;
+      for (const auto& [p, q] : same_requests(level, *large[a], *large[b])) {
+        Bytes& one = level.positions[p].size;
+        Bytes& other = level.positions[q].size;
         one = other = std::max(one, other);
       }
     }
   }
-  fit_to_longest(pattern, trace, batches);
+  for (const std::size_t lengths : {std::size_t{1}, kMostLengths}) {
+    Pattern fitted = level;
+    fit_to_longest(fitted, trace, joined(batches), lengths);
+    if (!lengths_foretell_sizes(fitted)) continue;
+    pattern = std::move(fitted);
+    return;
+  }
 }
 
 }  // namespace stweaver

@@ -30,7 +30,8 @@ struct Position {
   Time death = 0;
   PositionKind kind = PositionKind::kStatic;
   // What fit_to_longest() of profile/scale.h tells.
-  bool is_foretold = false;  ///< the length of the step tells its size
+  bool is_foretold = false;  ///< a length of the step tells its size
+  std::uint8_t length = 0;   ///< which of them: Pattern::lengths
   std::uint8_t power = 0;    ///< which grows with this power of it, 1 or 2; 0 where with neither
   Bytes tile = 0;            ///< and is rounded up to multiples of this; 0 where it is not
 };
@@ -50,6 +51,8 @@ struct Pattern {
   /// The step before the first aligned one (it belongs to the prologue) where it could be aligned too: what
   /// it leaves alive has the places in which every step leaves its tensors. Empty when there is none.
   AlignedStep before;
+  /// Of each length that sizes follow, by step: its share of the longest seen. fit_to_longest() finds them.
+  std::vector<std::vector<double>> lengths;
 };
 
 /// Aligns the steps. The first ones, in which persistent requests are still being born, belong to the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -33,6 +34,11 @@ constexpr double kFewestTiles = 8;
 constexpr double kRounding = 1e-6;
 /// Fewer do not tell what sizes follow.
 constexpr std::size_t kFewestSteps = 3;
+/// Lengths that do not go together make up for no more than this share of what the longest step needs: a plan
+/// may need twice the run time's slack more than steps do.
+constexpr Bytes kApart = kSlackShare / 2;
+/// So many sizes follow a length at least: one alone would follow itself.
+constexpr std::size_t kFollowers = 2;
 
 /// What one position held in each step; 0 where it was not.
 using Sizes = std::vector<Bytes>;
@@ -308,6 +314,86 @@ Leftover dynamic_leftover(const Pattern& pattern) {
   return leftover;
 }
 
+/// Sizes a position by the length of its batch, whose share of the longest the samples have.
+void follow_length(Position& position, const Samples& samples) {
+  const std::optional<Form> form = find_form(samples);
+  const auto longest = form ? std::round(form->at(1)) : 0.0;
+  // It met none but short batches, or a batch that is not its own.
+  if (samples.sizes.size() < kFewestSteps || longest > static_cast<double>(kMostGrowth * position.size))
+    return;
+  position.power = form ? form->power() : 0;
+  position.is_foretold = form && (position.power > 0 || form->is_capped());
+  position.tile = form ? static_cast<Bytes>(form->tile) : 0;
+  position.size = std::max(position.size, static_cast<Bytes>(longest));
+}
+
+/// The number of a batch's length: of the one that another batch has found to be just so long in every step,
+/// or else its place among the batch's own.
+std::size_t number_of(const Pattern& pattern, const std::vector<double>& shares, std::size_t place) {
+  const auto is_it = [&](const std::vector<double>& length) {
+    return std::ranges::equal(length, shares, [](double there, double here) {
+      return here == 0 || std::abs(there - here) <= kTolerance * here;
+    });
+  };
+  const auto found = std::ranges::find_if(pattern.lengths, is_it);
+  return found == pattern.lengths.end() ? place : static_cast<std::size_t>(found - pattern.lengths.begin());
+}
+
+/// A step's length is that of its longest batch.
+void note_shares(Pattern& pattern, std::size_t length, const std::vector<double>& shares) {
+  if (pattern.lengths.size() <= length) pattern.lengths.resize(length + 1, std::vector(shares.size(), 0.0));
+  std::vector<double>& longest = pattern.lengths[length];
+  for (std::size_t k = 0; k < shares.size(); ++k) longest[k] = std::max(longest[k], shares[k]);
+}
+
+/// The most that is alive at one time where each position has such a size.
+Bytes peak_of(const Pattern& pattern, const std::function<Bytes(const Position&)>& size_of) {
+  const std::size_t end = pattern.positions.size();
+  std::vector<Bytes> change(end + 1, 0);
+  for (std::size_t p = 0; p < end; ++p) {
+    const Position& position = pattern.positions[p];
+    const auto death = static_cast<std::size_t>(std::min(position.death, static_cast<Time>(2 * end)));
+    const Bytes size = size_of(position);
+    change[p] += size;
+    change[std::min(death, end)] -= size;
+    if (death <= end) continue;
+    change[0] += size;
+    change[death - end] -= size;
+  }
+  Bytes alive = 0;
+  Bytes most = 0;
+  for (const Bytes by : change) most = std::max(most, alive += by);
+  return most;
+}
+
+/// Whether in no two steps the one length is longer and the other shorter.
+bool go_together(const std::vector<double>& one, const std::vector<double>& other) {
+  const auto is_longer = [](double a, double b) { return a > (1 + kTolerance) * b; };
+  for (std::size_t j = 0; j < one.size(); ++j) {
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      if (is_longer(one[j], one[k]) && is_longer(other[k], other[j])) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether all lengths go together, but for those that hardly matter: with them at their shortest the longest
+/// step needs nearly as much.
+bool lengths_go_together(const Pattern& pattern) {
+  std::vector<double> shares;
+  for (const std::vector<double>& length : pattern.lengths) {
+    const bool is_apart = !go_together(pattern.lengths.front(), length);
+    shares.push_back(is_apart ? *std::ranges::min_element(length) : 1);
+  }
+  const Bytes longest = peak_of(pattern, [](const Position& position) { return position.size; });
+  const Bytes without = peak_of(pattern, [&](const Position& position) {
+    if (!position.is_foretold || position.power == 0) return position.size;
+    return static_cast<Bytes>(std::pow(shares[position.length], position.power) *
+                              static_cast<double>(position.size));
+  });
+  return longest - without <= longest / kApart;
+}
+
 }  // namespace
 
 bool are_about_equal(double expected, double size) {
@@ -344,43 +430,46 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
   for (std::size_t row = 0; row < rows.size(); ++row) pattern.positions[rows[row]].size = extended[row];
 }
 
-bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace) {
-  if (pattern.steps.size() < kFewestSteps) return false;
-  const VaryingSizes varying(pattern, trace);
-  const std::vector<std::uint32_t>& rows = varying.positions();
+bool lengths_foretell_sizes(const Pattern& pattern) {
+  // Where all sizes follow one length they tell which request is which; where they follow several, the order
+  // has to.
+  const bool has_several = pattern.lengths.size() > 1;
+  const std::vector<std::size_t> steps = steps_with_each(pattern);
   Leftover leftover = dynamic_leftover(pattern);
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    leftover.add(pattern.positions[rows[row]], varying.form_of(row).has_value());
-  return leftover.is_small();
-}
-
-bool length_foretells_sizes(const Pattern& pattern) {
-  Leftover leftover = dynamic_leftover(pattern);
-  for (const Position& position : pattern.positions) {
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    const Position& position = pattern.positions[p];
     const bool varies = position.kind == PositionKind::kVarying && position.size != position.smallest;
-    if (varies) leftover.add(position, position.is_foretold);
+    if (has_several && steps[p] < pattern.steps.size()) {
+      leftover.idle += static_cast<double>(position.size);
+    } else if (varies) {
+      leftover.add(position, position.is_foretold);
+    }
   }
-  return leftover.is_small();
+  return leftover.is_small() && (!has_several || lengths_go_together(pattern));
 }
 
 void fit_to_longest(Pattern& pattern, const Trace& trace,
-                    const std::vector<std::vector<std::size_t>>& batches) {
+                    const std::vector<std::vector<std::size_t>>& batches, std::size_t lengths) {
   const VaryingSizes varying(pattern, trace);
   for (const std::vector<std::size_t>& batch : batches) {
-    const std::vector<std::size_t> rows = varying.rows_of(batch);
-    const std::vector<double> shares = varying.lengths_of(rows);
-    for (const std::size_t row : rows) {
-      const Samples samples = varying.samples(row, shares);
-      Position& position = pattern.positions[varying.positions()[row]];
-      const std::optional<Form> form = find_form(samples);
-      const auto longest = form ? std::round(form->at(1)) : 0.0;
-      // It met none but short batches, or a batch that is not its own.
-      if (samples.sizes.size() < kFewestSteps || longest > static_cast<double>(kMostGrowth * position.size))
-        continue;
-      position.power = form ? form->power() : 0;
-      position.is_foretold = form && (position.power > 0 || form->is_capped());
-      position.tile = form ? static_cast<Bytes>(form->tile) : 0;
-      position.size = std::max(position.size, static_cast<Bytes>(longest));
+    std::vector<std::size_t> rows = varying.rows_of(batch);
+    for (std::size_t place = 0; place < lengths && !rows.empty(); ++place) {
+      const std::vector<double> shares = varying.lengths_of(rows);
+      const std::size_t length = number_of(pattern, shares, place);
+      std::vector<std::size_t> others;
+      for (const std::size_t row : rows) {
+        Position& position = pattern.positions[varying.positions()[row]];
+        follow_length(position, varying.samples(row, shares));
+        if (position.is_foretold) {
+          position.length = static_cast<std::uint8_t>(length);
+        } else {
+          others.push_back(row);
+        }
+      }
+      if (others.size() == rows.size()) break;
+      note_shares(pattern, length, shares);
+      if (others.size() < kFollowers) break;
+      rows = std::move(others);
     }
   }
 }

@@ -12,6 +12,9 @@ namespace stweaver {
 /// A size is believed to come to so many times the largest that was seen, where batches are longer.
 inline constexpr Bytes kMostGrowth = 2;
 
+/// The sizes of a step follow no more lengths than that.
+inline constexpr std::size_t kMostLengths = 16;
+
 /// Lets the pattern stand for steps whose batches are `scale` times the largest seen (1 to 16): sizes that
 /// vary become what they would be there, so that a plan has places for them.
 ///
@@ -28,20 +31,16 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
-/// Whether the sizes that vary follow that quantity: of those that do not, what the largest has over the
-/// smallest comes to a 600th of all their bytes at most. False where none vary, and where fewer than three
-/// steps were seen: that tells too little.
-bool sizes_follow_one_length(const Pattern& pattern, const Trace& trace);
+/// Whether the lengths that fit_to_longest() found tell what sizes become in longer batches than were seen:
+/// of sizes that follow none, what the largest has over the smallest comes to a 600th of all bytes that vary
+/// at most. And whether they go together: where one is longer no other is shorter.
+bool lengths_foretell_sizes(const Pattern& pattern);
 
-/// Whether it also tells what they become in longer batches than were seen: the same for sizes that
-/// fit_to_longest() found to grow with no power of it, nor to have come to their largest.
-bool length_foretells_sizes(const Pattern& pattern);
-
-/// For sizes that follow one length: tells with which power of it each position grows, and lets each be as
-/// large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
-/// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its length, or its
-/// square.
+/// Finds the lengths that sizes follow, and with which power of which each position grows, and lets each be
+/// as large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
+/// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its first length, or its
+/// square, most of the bytes that do not follow that one its second, and so on, up to `lengths` of them.
 void fit_to_longest(Pattern& pattern, const Trace& trace,
-                    const std::vector<std::vector<std::size_t>>& batches);
+                    const std::vector<std::vector<std::size_t>>& batches, std::size_t lengths);
 
 }  // namespace stweaver

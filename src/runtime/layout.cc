@@ -11,31 +11,12 @@
 namespace stweaver {
 namespace {
 
-std::vector<Bytes> offsets_of(const Plan& plan) {
-  std::vector<Bytes> offsets;
-  offsets.reserve(plan.slots.size());
-  for (const Slot& slot : plan.slots) offsets.push_back(slot.offset);
-  return offsets;
-}
-
-/// What grows with no power of the length may need all of its size in a shorter step, too.
-double growth_of(const Slot& slot, double share) {
-  if (slot.power == 0) return std::max(share, 1.0);
-  return slot.power == 2 ? share * share : share;
-}
-
-/// Of the slots of a step that is `share` times as long; those of the prologue stay as they are.
-std::vector<Bytes> sizes_of(const Plan& plan, double share) {
-  std::vector<Bytes> sizes;
-  sizes.reserve(plan.slots.size());
-  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
-    const Slot& slot = plan.slots[i];
-    const bool is_longer = slot.varying && i >= plan.prologue;
-    const auto longer = static_cast<Bytes>(growth_of(slot, share) * static_cast<double>(slot.size));
-    const Bytes in_tiles = slot.tile > 0 ? align_up(longer, slot.tile) : longer;
-    sizes.push_back(is_longer ? align_up(in_tiles, plan.alignment) : slot.size);
-  }
-  return sizes;
+/// One number of each slot.
+std::vector<Bytes> of_slots(const Plan& plan, Bytes Slot::*what) {
+  std::vector<Bytes> all;
+  all.reserve(plan.slots.size());
+  for (const Slot& slot : plan.slots) all.push_back(slot.*what);
+  return all;
 }
 
 /// Whether a range overlaps one of these, which are joined.
@@ -46,17 +27,18 @@ bool overlaps_any(const std::vector<Interval>& ranges, const Interval& range) {
 
 }  // namespace
 
-Layout::Layout(const Plan& plan) : sizes_(sizes_of(plan, 1)) {
-  put(plan, offsets_of(plan));
+Layout::Layout(const Plan& plan) : sizes_(of_slots(plan, &Slot::size)) {
+  put(plan, of_slots(plan, &Slot::offset));
   arena_ = plan.arena;
 }
 
-Layout::Layout(const Plan& plan, double share) : sizes_(sizes_of(plan, share)) {
+Layout::Layout(const Plan& plan, const std::vector<double>& shares) : sizes_(sizes_at(plan, shares)) {
   put(plan, restacked(plan, sizes_));
 }
 
-Layout::Layout(const Plan& plan, double share, const std::vector<Interval>& placed, std::uint32_t next)
-    : sizes_(sizes_of(plan, share)) {
+Layout::Layout(const Plan& plan, const std::vector<double>& shares, const std::vector<Interval>& placed,
+               std::uint32_t next)
+    : sizes_(sizes_at(plan, shares)) {
   put(plan, restacked(plan, sizes_, placed, next));
 }
 

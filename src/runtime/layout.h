@@ -15,10 +15,12 @@ class Layout {
  public:
   /// As planned.
   explicit Layout(const Plan& plan);
-  /// For longer steps: slots of varying size are `share` times as large (restacked() of plan/restack.h).
-  Layout(const Plan& plan, double share);
+  /// For longer steps: slots that follow length i are shares[i] times as large (restacked() of
+  /// plan/restack.h).
+  Layout(const Plan& plan, const std::vector<double>& shares);
   /// The same in the middle of a step, from slot `next` on: what lives by then stays where it was `placed`.
-  Layout(const Plan& plan, double share, const std::vector<Interval>& placed, std::uint32_t next);
+  Layout(const Plan& plan, const std::vector<double>& shares, const std::vector<Interval>& placed,
+         std::uint32_t next);
 
   /// How large a request may be that takes the slot's place.
   [[nodiscard]] Bytes size_of(std::size_t slot) const { return sizes_[slot]; }

@@ -29,7 +29,7 @@ std::string objection_to(const Plan& plan, const Policy& policy) {
   // needs all of its range; one that takes more was not searched for long.
   if (plan.arena - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
     return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
-  if (plan.shape == StepShape::kDynamic) return "steps differ, and not by one length";
+  if (plan.shape == StepShape::kDynamic) return "steps differ, and not by lengths";
   const bool places_any =
       std::ranges::any_of(plan.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
   return places_any ? "" : "it has a place for none of the requests";
@@ -54,7 +54,9 @@ Plan plan_step(const Trace& trace, const Policy& policy) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
   if (pattern.positions.empty()) return {};
-  const bool is_enough = std::ssize(pattern.steps) >= policy.steps_to_differ && !last_step_is_new(pattern);
+  // Of a few steps, two lengths are soon in the same order by chance.
+  const int enough = (pattern.lengths.size() > 1 ? 2 : 1) * policy.steps_to_differ;
+  const bool is_enough = std::ssize(pattern.steps) >= enough && !last_step_is_new(pattern);
   if (steps_differ(trace, pattern) && !is_enough) return {};
   // One thread: the job needs the others.
   Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;

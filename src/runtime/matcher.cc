@@ -31,7 +31,9 @@ void Matcher::Cursors::add(std::size_t entry) {
 }
 
 Matcher::Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy)
-    : index_(std::move(index)), policy_(&policy), followers_(index_->streams().size(), Follower(0)) {
+    : index_(std::move(index)),
+      policy_(&policy),
+      followers_(index_->streams().size(), Follower(index_->lengths())) {
   planned_stream_.reserve(64);
 }
 
@@ -45,7 +47,7 @@ void Matcher::begin_step() {
       follower.stream = kNoStream;
     }
     follower.matched = follower.lost = 0;
-    follower.share = 0;
+    std::ranges::fill(follower.lengths, Length());
     if (!repeats) continue;
     const std::size_t before = follower.cursors.front();
     follower.cursors.set(index_->streams()[s].prologue);
@@ -58,7 +60,7 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   const std::optional<std::size_t> planned = planned_stream_of(stream, handle, asked);
   if (!planned) return std::nullopt;
   Follower& follower = followers_[*planned];
-  asked.share = follower.share;
+  asked.lengths = &follower.lengths;
   const PlannedStream& slots = index_->streams()[*planned];
   follower.trail.add(size);
   const Found found = follow(slots, follower, asked);
@@ -115,8 +117,9 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
   if (asked.pool != 0 && entry.planned) return false;
   const Bytes alignment = index_->plan().alignment;
   if (!entry.of_any_size) return asked.size <= entry.size && entry.size - asked.size < alignment;
-  if (asked.share == 0) return false;
-  const double share = entry.power == 2 ? asked.share * asked.share : asked.share;
+  const double length = asked.lengths == nullptr ? 0 : (*asked.lengths)[entry.length].share;
+  if (length == 0) return false;
+  const double share = entry.power == 2 ? length * length : length;
   const auto size = static_cast<Bytes>(share * static_cast<double>(entry.size));
   return std::abs(asked.size - size) <= alignment + entry.size / policy_->rounding + entry.tile;
 }
@@ -126,20 +129,23 @@ bool Matcher::has_size(const Entry& entry, const Asked& asked) const {
 bool Matcher::note_share(Follower& follower, const Entry& entry, const Asked& asked) const {
   const Bytes least = index_->plan().alignment * policy_->rounding;
   if (entry.power != 1 || entry.tile > 0 || asked.size < least) return false;
-  if (follower.share > 0 && !has_size(entry, asked)) {
-    follower.shown_by = entry.size;
-  } else if (follower.share == 0 || entry.size != follower.shown_by) {
-    follower.shown_by = 0;
+  Length& length = follower.lengths[entry.length];
+  if (length.share > 0 && !has_size(entry, asked)) {
+    length.shown_by = entry.size;
+  } else if (length.share == 0 || entry.size != length.shown_by) {
+    length.shown_by = 0;
   }
-  follower.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
-  return follower.shown_by == 0;
+  length.share = static_cast<double>(asked.size) / static_cast<double>(entry.size);
+  return length.shown_by == 0;
 }
 
 /// Whether the request agrees with a job that has got to `entry`.
 bool Matcher::agrees(const PlannedStream& stream, std::size_t entry, const Asked& asked) const {
   if (entry >= stream.entries.size()) return false;  // no step repeats
   const Entry& slot = stream.entries[entry];
-  if (!slot.of_any_size || has_size(slot, asked)) return has_size(slot, asked);
+  if (has_size(slot, asked)) return true;
+  // Where sizes follow several lengths, one of them may have been the same in all recorded steps.
+  if (!slot.of_any_size && index_->lengths() == 1) return false;
   const bool plausible =
       asked.size >= slot.size / policy_->size_spread && asked.size <= policy_->most_growth * slot.size;
   // Micro-batches have lengths of their own. But where one of the next slots has the request's size, the

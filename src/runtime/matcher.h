@@ -56,10 +56,16 @@ class Matcher {
  private:
   static constexpr std::size_t kNowhere = ~std::size_t{0};
 
+  /// What slots that follow a length are asked for.
+  struct Length {
+    double share = 0;    ///< of their sizes; 0 where that is not known
+    Bytes shown_by = 0;  ///< size of the slot that showed the share first; 0 once it is sure
+  };
+
   struct Asked {
     Bytes size = 0;
     Pool pool = 0;
-    double share = 0;  ///< Follower::share
+    const std::vector<Length>* lengths = nullptr;  ///< Follower::lengths; nullptr where none is known
   };
 
   /// Where the job may have got to: entries that may come next, the most likely first.
@@ -81,11 +87,10 @@ class Matcher {
 
   /// How far one stream of the plan has been followed.
   struct Follower {
-    explicit Follower(std::size_t first) : cursors(first) {}
+    explicit Follower(std::size_t count) : cursors(0), lengths(count) {}
     Cursors cursors;
     SizeTrail trail;
-    double share = 0;                ///< what slots of varying size are asked for; 0 where that is not known
-    Bytes shown_by = 0;              ///< size of the slot that showed the share first; 0 once it is sure
+    std::vector<Length> lengths;     ///< of the step
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
     StreamIndex stream = kNoStream;  ///< whose requests it follows
     std::int64_t matched = 0;        ///< in this step, for sure

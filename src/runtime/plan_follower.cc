@@ -11,20 +11,24 @@ void PlanFollower::begin_step() {
 }
 
 bool PlanFollower::fit_lengths() {
-  if (!is_proven_ || longest_ == 0 || longest_ >= share_) return false;
-  share_ = longest_;
-  raised_.emplace(plan(), share_);
+  const std::vector<double> before = shares_;
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    if (is_proven_ && longest_[i] > 0) shares_[i] = std::min(shares_[i], longest_[i]);
+  }
+  if (shares_ == before) return false;
+  raised_.emplace(plan(), shares_);
   return true;
 }
 
 /// A slot of varying size has got a request that is so large a share of it, and that tells the length of the
 /// step. If that is longer than all before, the others are going to be too small by the same share.
 void PlanFollower::note_length(std::size_t slot, double share) {
-  longest_ = std::max(longest_, share);
-  if (share <= share_) return;
-  share_ = share;
-  next_.emplace(plan(), share_);
-  if (slot >= plan().prologue) raised_.emplace(plan(), share_, placed_, slot);
+  const std::size_t length = plan().slots[slot].length;
+  longest_[length] = std::max(longest_[length], share);
+  if (share <= shares_[length]) return;
+  shares_[length] = share;
+  next_.emplace(plan(), shares_);
+  if (slot >= plan().prologue) raised_.emplace(plan(), shares_, placed_, slot);
 }
 
 /// How long a slot's request lives, in requests; 0 where there is no step.
@@ -50,7 +54,7 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   const Slot& slot = plan().slots[slot_];
   const Time life = life_of(slot_);
   if (slot.offset == kUnplanned) return {.why = Unplanned::kDynamic, .life = life};
-  if (match->tells_length && plan().shape == StepShape::kVarying && is_believed(asked.stream))
+  if (match->tells_length && plan().shape == StepShape::kVarying && matcher_.knows(asked.stream))
     note_length(slot_, static_cast<double>(asked.rounded) / static_cast<double>(slot.size));
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);

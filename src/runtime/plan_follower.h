@@ -61,7 +61,9 @@ class PlanFollower {
         policy_(&policy),
         base_(base),
         end_(end),
-        placed_(this->index().layout().places()) {}
+        placed_(this->index().layout().places()),
+        shares_(this->index().lengths(), 1),
+        longest_(this->index().lengths(), 0) {}
 
   Advice advise(const AllocParams& asked);
 
@@ -102,8 +104,9 @@ class PlanFollower {
   std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded, or shorter ones
   std::optional<Layout> next_;    ///< the same from the next step boundary on
-  double share_ = 1;              ///< that the slots of varying size have of their own sizes
-  double longest_ = 0;            ///< share that a step so far has needed; 0 before one showed it
+  // By length:
+  std::vector<double> shares_;   ///< that the slots of varying size have of their own sizes
+  std::vector<double> longest_;  ///< share that a step so far has needed; 0 before one showed it
   std::vector<Interval> used_;
 };
 

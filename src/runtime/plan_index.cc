@@ -24,9 +24,11 @@ void PlanIndex::sort_by_stream() {
     if (is_new) streams_.push_back({.stream = slot.stream, .entries = {}, .anchors = {}});
     PlannedStream& stream = streams_[found->second];
     if (i < plan_.prologue) ++stream.prologue;
+    lengths_ = std::max<std::size_t>(lengths_, slot.length + 1U);
     stream.entries.push_back({.size = slot.size,
                               .slot = i,
                               .of_any_size = slot.varying,
+                              .length = slot.length,
                               .power = slot.power,
                               .tile = slot.tile,
                               .planned = slot.offset != kUnplanned});

@@ -18,6 +18,7 @@ struct Entry {
   Bytes size = 0;
   std::uint32_t slot = 0;
   bool of_any_size = false;  ///< sizes of this position differ from step to step
+  std::uint8_t length = 0;   ///< Slot::length
   std::uint8_t power = 0;    ///< Slot::power
   Bytes tile = 0;            ///< Slot::tile
   bool planned = false;      ///< has a place in the arena
@@ -80,6 +81,8 @@ class PlanIndex {
   [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
   /// The most slots alive at one time, so that tables can be made large enough.
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+  /// How many lengths the sizes of slots follow, at least one.
+  [[nodiscard]] std::size_t lengths() const { return lengths_; }
   /// Slots of the step that have a place.
   [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
   /// Requests of the step.
@@ -95,6 +98,7 @@ class PlanIndex {
   const Plan plan_;
   const Layout layout_;
   std::vector<PlannedStream> streams_;
+  std::size_t lengths_ = 1;
   std::size_t most_alive_ = 0;
   std::int64_t planned_in_step_ = 0;
 };

@@ -126,7 +126,7 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
   } else {
     runtime.place_unplanned(options.place_unplanned);
     if (options.plan && options.plan->plan().shape == StepShape::kDynamic) {
-      serving.log.emplace_back("not following the plan: steps differ, and not by one length");
+      serving.log.emplace_back("not following the plan: steps differ, and not by lengths");
     } else if (options.plan && !runtime.adopt(options.plan)) {
       serving.log.push_back(text("not following the plan: no addresses for its arena of ",
                                  options.plan->plan().arena, " bytes"));

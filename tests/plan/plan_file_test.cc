@@ -46,7 +46,7 @@ std::string body_of(const std::string& file) {
 
 /// A whole plan of one slot, of which a test changes one thing.
 struct Lines {
-  std::string version = "stweaver-plan 4\n";
+  std::string version = "stweaver-plan 5\n";
   std::string head =
       "source a\nfingerprint 000000000000000f\nalignment 512\narena 1024\nlower_bound 1024\n"
       "shape fixed\nstream_gap 0\n";
@@ -69,6 +69,7 @@ TEST(PlanFile, KeepsEverything) {
   plan.slots.back().power = 2;
   plan.slots[1].varying = true;
   plan.slots[1].power = 1;
+  plan.slots[1].length = 3;
   plan.slots[1].tile = 512;
   const Plan copy = read(written(plan));
   EXPECT_EQ(copy.source, plan.source);
@@ -88,6 +89,7 @@ TEST(PlanFile, KeepsEverything) {
     EXPECT_EQ(copy.slots[i].stream, plan.slots[i].stream);
     EXPECT_EQ(copy.slots[i].death, plan.slots[i].death);
     EXPECT_EQ(copy.slots[i].varying, plan.slots[i].varying);
+    EXPECT_EQ(copy.slots[i].length, plan.slots[i].length);
     EXPECT_EQ(copy.slots[i].power, plan.slots[i].power);
     EXPECT_EQ(copy.slots[i].tile, plan.slots[i].tile);
   }
@@ -174,7 +176,7 @@ TEST(PlanFile, RefusesOtherVersions) {
     Lines lines;
     lines.version = "stweaver-plan " + version + '\n';
     EXPECT_EQ(refused(lines), "some.plan: a plan file of version " + version +
-                                  ", and only version 4 is known; make the plan again with `stweaver plan`");
+                                  ", and only version 5 is known; make the plan again with `stweaver plan`");
   }
 }
 
@@ -222,13 +224,20 @@ TEST(PlanFile, RefusesForgedNumbers) {
                                  "1024 0 0 -1 upt",
                                  "1024 0 0 -1 square1",
                                  "1024 0 0 -1 upto ",
+                                 "1024 0 0 -1 exact ",
+                                 "1024 0 0 -1 exact 0",
+                                 "1024 0 0 -1 upto",
                                  "1024 0 0 -1 upto 0 512",
+                                 "1024 0 0 -1 length 16",
+                                 "1024 0 0 -1 length -1",
+                                 "1024 0 0 -1 length 256",
                                  "1024 0 0 -1 tiles",
-                                 "1024 0 0 -1 tiles ",
                                  "1024 0 0 -1 tiles 0",
-                                 "1024 0 0 -1 tiles -512",
-                                 "1024 0 0 -1 tiles 1025",
-                                 "1024 0 0 -1 tiles 512 ",
+                                 "1024 0 0 -1 tiles 0 ",
+                                 "1024 0 0 -1 tiles 0 0",
+                                 "1024 0 0 -1 tiles 0 -512",
+                                 "1024 0 0 -1 tiles 0 1025",
+                                 "1024 0 0 -1 tiles 0 512 ",
                                  "1024 0 0 -1exact",
                                  "1024 0 0-1 exact",
                                  "1024 0 0 -1  exact",
@@ -268,7 +277,7 @@ TEST(PlanFile, RefusesForgedNumbers) {
 
 TEST(PlanFile, RefusesSlotsThatAreLargerThanAnyMemoryTogether) {
   // They have no place, so no arena bounds them; whoever follows the plan adds them up.
-  const std::string large = "1000000000000000000 -1 0 -1 upto\n";
+  const std::string large = "1000000000000000000 -1 0 -1 upto 0\n";
   const auto with = [](const std::string& slots) {
     Lines lines;
     lines.prologue = "prologue 0\nprologue_steps 0\n";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -113,8 +115,8 @@ TEST(Scale, RefusesScalesAndSizesOutOfRange) {
   EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); }, ThrowsMessage<Error>(HasSubstr("out of range")));
 }
 
-bool follows_one_length(const Trace& trace) {
-  return sizes_follow_one_length(profile_of(trace).pattern, trace);
+bool is_foretold(const Trace& trace) {
+  return lengths_foretell_sizes(profile_of(trace).pattern);
 }
 
 /// The same with one request more in each step.
@@ -132,20 +134,20 @@ Trace job_with_odd(const std::vector<Bytes>& lengths, const SizeOf& odd) {
 TEST(Scale, AllButATinyShareHasToFollowTheLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const auto odd = [](Bytes unit) { return [unit](Bytes length) { return length * 7919 % 97 * unit; }; };
-  EXPECT_TRUE(follows_one_length(job_with_odd(lengths, odd(5'000)))) << "400 KB of 393 MB follow nothing";
-  EXPECT_FALSE(follows_one_length(job_with_odd(lengths, odd(50'000)))) << "a hundredth";
+  EXPECT_TRUE(is_foretold(job_with_odd(lengths, odd(5'000)))) << "400 KB of 393 MB follow nothing";
+  EXPECT_FALSE(is_foretold(job_with_odd(lengths, odd(50'000)))) << "a hundredth";
   const SizeOf workspace = [](Bytes length) { return length == 200 ? 13'000'000 : 13'500'000; };
-  EXPECT_TRUE(follows_one_length(job_with_odd(lengths, workspace))) << "hardly anything of it lies idle";
+  EXPECT_TRUE(is_foretold(job_with_odd(lengths, workspace))) << "hardly anything of it lies idle";
 }
 
 TEST(Scale, SizesMayGrowUpToALargest) {
   const Bytes largest = 132 * Bytes{65'536};
   const SizeOf partial_sums = [largest](Bytes length) { return std::min(30'000 * length, largest); };
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
-  EXPECT_TRUE(follows_one_length(job_of(lengths, {partial_sums})));
+  EXPECT_TRUE(is_foretold(job_of(lengths, {partial_sums})));
   EXPECT_EQ(extended(job_of(lengths, {partial_sums}), 2, 1).front(), largest);
   const SizeOf smaller_in_longest = [](Bytes length) { return (length == 400 ? 20'000 : 30'000) * length; };
-  EXPECT_FALSE(follows_one_length(job_of(lengths, {smaller_in_longest})));
+  EXPECT_FALSE(is_foretold(job_of(lengths, {smaller_in_longest})));
 }
 
 TEST(Scale, WhatHasComeToItsLargestIsForetoldAndGrowsNoMore) {
@@ -159,31 +161,65 @@ TEST(Scale, WhatHasComeToItsLargestIsForetoldAndGrowsNoMore) {
   }
   job.mark("end");
   const Pattern pattern = profile_of(job.trace()).pattern;
-  EXPECT_TRUE(length_foretells_sizes(pattern));
+  EXPECT_TRUE(lengths_foretell_sizes(pattern));
   EXPECT_EQ(pattern.positions.front().power, 1);
   EXPECT_TRUE(pattern.positions.back().is_foretold);
   EXPECT_EQ(pattern.positions.back().power, 0);
 }
 
-TEST(Scale, LongerStepsCannotBeForetoldWherePartOfABatchHasALengthOfItsOwn) {
-  const auto is_foretold = [](const std::vector<Bytes>& lengths, const std::vector<Bytes>& last_layers) {
-    Job job;
-    for (std::size_t step = 0; step < lengths.size(); ++step) {
-      job.mark(text("step ", step));
-      std::vector<RequestId> kept;
-      for (int i = 0; i < 120; ++i) kept.push_back(job.allocate(8192 * lengths[step]));
-      for (int i = 0; i < 60; ++i) kept.push_back(job.allocate(8192 * last_layers[step]));
-      job.free_all(kept);
+struct TwoLengths {
+  std::vector<Bytes> first = {300, 200, 240, 400, 310, 280};
+  std::vector<Bytes> second;            ///< of the last layers
+  bool keeps_second = true;             ///< until the step ends
+  std::optional<std::size_t> odd = {};  ///< a step that makes one request more
+};
+
+/// Steps of one batch each.
+Trace job_of(const TwoLengths& lengths) {
+  Job job;
+  for (std::size_t step = 0; step < lengths.first.size(); ++step) {
+    job.mark(text("step ", step));
+    std::vector<RequestId> kept;
+    for (int i = 0; i < 120; ++i) kept.push_back(job.allocate(8192 * lengths.first[step]));
+    for (int i = 0; i < 60; ++i) {
+      const RequestId id = job.allocate(4096 * lengths.second[step]);
+      if (lengths.keeps_second) {
+        kept.push_back(id);
+      } else {
+        job.free(id);
+      }
     }
-    job.mark("end");
-    const Trace trace = job.trace();
-    const Pattern pattern = profile_of(trace).pattern;
-    EXPECT_TRUE(sizes_follow_one_length(pattern, trace)) << "as their neighbours do";
-    return length_foretells_sizes(pattern);
-  };
-  const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
-  EXPECT_TRUE(is_foretold(lengths, lengths));
-  EXPECT_FALSE(is_foretold(lengths, {300, 330, 200, 290, 400, 210}));
+    job.free_all(kept);
+    if (step == lengths.odd) job.touch(4'000'000);
+  }
+  job.mark("end");
+  return job.trace();
+}
+
+/// Longer where the first length is, but not in proportion; and another.
+const std::vector<Bytes> kAlong = {252, 200, 230, 290, 260, 236};
+const std::vector<Bytes> kApart = {210, 300, 200, 330, 290, 400};
+
+TEST(Scale, PartOfABatchMayHaveALengthOfItsOwn) {
+  const Trace trace = job_of({.second = kAlong});
+  const Pattern pattern = profile_of(trace).pattern;
+  EXPECT_TRUE(lengths_foretell_sizes(pattern));
+  ASSERT_EQ(pattern.lengths.size(), 2);
+  for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
+    EXPECT_EQ(pattern.positions[p].length, p < 120 ? 0 : 1) << "position " << p;
+    EXPECT_EQ(pattern.positions[p].power, 1) << "position " << p;
+  }
+  EXPECT_NEAR(pattern.lengths[1].front(), 200.0 / 290, 0.001) << "of the longest of its own";
+}
+
+TEST(Scale, LengthsHaveToGoTogetherWhereTheyMatter) {
+  EXPECT_FALSE(is_foretold(job_of({.second = kApart}))) << "a plan for the longest of both is for no step";
+  EXPECT_TRUE(is_foretold(job_of({.second = kApart, .keeps_second = false}))) << "they add next to nothing";
+}
+
+TEST(Scale, WhereSizesFollowSeveralLengthsAllStepsMakeTheSameRequests) {
+  EXPECT_TRUE(is_foretold(job_of({.second = TwoLengths().first, .odd = 3}))) << "one length tells them apart";
+  EXPECT_FALSE(is_foretold(job_of({.second = kAlong, .odd = 3})));
 }
 
 /// The length in whole tiles of so many rows.
@@ -194,17 +230,19 @@ SizeOf in_tiles(Bytes rows) {
 TEST(Scale, SizesMayBeRoundedUpToTilesOfManyRows) {
   const std::vector<Bytes> lengths = {3000, 1840, 2400, 4096, 3100, 2800};
   const Trace trace = job_of(lengths, {in_tiles(128)});
-  EXPECT_TRUE(follows_one_length(trace));
-  EXPECT_TRUE(length_foretells_sizes(profile_of(trace).pattern));
+  EXPECT_TRUE(is_foretold(trace));
+  EXPECT_TRUE(lengths_foretell_sizes(profile_of(trace).pattern));
   EXPECT_EQ(extended(trace, 1.5, 1).front(), in_tiles(128)(6144));
-  EXPECT_FALSE(follows_one_length(job_of(lengths, {in_tiles(1024)}))) << "four tiles may be anything";
+  EXPECT_EQ(profile_of(trace).pattern.lengths.size(), 1);
+  EXPECT_EQ(profile_of(job_of(lengths, {in_tiles(1024)})).pattern.lengths.size(), 2)
+      << "four tiles may be anything";
   const SizeOf any = [](Bytes length) { return length * 7919 % 32 * 128 * 20'480; };
-  EXPECT_FALSE(follows_one_length(job_of(lengths, {any}))) << "multiples of a tile, but of no length";
+  EXPECT_FALSE(is_foretold(job_of(lengths, {any}))) << "multiples of a tile, but of no length";
 }
 
 TEST(Scale, TwoLengthsAreEnoughToTellTilesFromAConstant) {
   const Trace trace = job_of({4096, 1840, 4096, 1840, 4096, 1840}, {in_tiles(128)});
-  EXPECT_TRUE(length_foretells_sizes(profile_of(trace).pattern));
+  EXPECT_TRUE(lengths_foretell_sizes(profile_of(trace).pattern));
 }
 
 TEST(Scale, TellsTheLengthWhereMostBytesGrowWithItsSquare) {
@@ -228,13 +266,12 @@ TEST(Scale, TellsTheLengthWhereMostBytesGrowWithItsSquare) {
 TEST(Scale, KnowsWhetherSizesFollowOneLength) {
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   const SizeOf same = [](Bytes) { return Bytes{12'345}; };
-  EXPECT_TRUE(follows_one_length(job_of(lengths, {same})));
-  EXPECT_TRUE(follows_one_length(job_of(lengths, {[](Bytes length) { return 300 * length * length; }})))
+  EXPECT_TRUE(is_foretold(job_of(lengths, {same})));
+  EXPECT_TRUE(is_foretold(job_of(lengths, {[](Bytes length) { return 300 * length * length; }})))
       << "attention scores grow with the square";
-  EXPECT_FALSE(
-      follows_one_length(job_of(lengths, {[](Bytes length) { return length * 7919 % 97 * 400'000; }})))
+  EXPECT_FALSE(is_foretold(job_of(lengths, {[](Bytes length) { return length * 7919 % 97 * 400'000; }})))
       << "experts";
-  EXPECT_FALSE(follows_one_length(job_of({300, 300, 300, 300}, {same}))) << "nothing varies";
+  EXPECT_FALSE(is_foretold(job_of({300, 300, 300, 300}, {same}))) << "nothing varies";
 }
 
 }  // namespace

@@ -81,14 +81,25 @@ TEST(Layout, OfAShorterStepKeepsWhatDoesNotGrowWithIt) {
   plan.slots = {{.size = 1024, .offset = 0, .varying = true, .power = 1},
                 {.size = 1024, .offset = 1024, .varying = true, .power = 2},
                 {.size = 1024, .offset = 2048, .varying = true}};
-  const Layout shorter(plan, 0.5);
+  const Layout shorter(plan, {0.5});
   EXPECT_EQ(shorter.size_of(0), 512);
   EXPECT_EQ(shorter.size_of(1), 512) << "a quarter, in whole units of alignment";
   EXPECT_EQ(shorter.size_of(2), 1024) << "it may have come to its largest in a shorter step, too";
-  const Layout longer(plan, 2);
+  const Layout longer(plan, {2.0});
   EXPECT_EQ(longer.size_of(0), 2048);
   EXPECT_EQ(longer.size_of(1), 4096);
   EXPECT_EQ(longer.size_of(2), 2048) << "nobody knows";
+}
+
+TEST(Layout, OfAStepThatIsLongerByOneOfItsLengthsKeepsWhatFollowsTheOther) {
+  Plan plan;
+  plan.slots = {{.size = 1024, .offset = 0, .death = 3, .varying = true, .power = 1},
+                {.size = 1024, .offset = 1024, .death = 3, .varying = true, .length = 1, .power = 1},
+                {.size = 1024, .offset = 2048, .death = 3, .varying = true, .power = 1}};
+  const Layout layout(plan, {1.0, 1.5});
+  EXPECT_EQ(layout.place_of(0), (Interval{0, 1024}));
+  EXPECT_EQ(layout.place_of(1), (Interval{1024, 2560}));
+  EXPECT_EQ(layout.place_of(2), (Interval{2560, 3584}));
 }
 
 TEST(Layout, OfVeryManyStreamsIsMadeAtOnceAndHandsAllOver) {

@@ -31,7 +31,9 @@ struct Turn {
 class Draft {
  public:
   Draft& add(Bytes size, Stream stream = 0) { return add({.size = size, .offset = 0, .stream = stream}); }
-  Draft& add_varying(Bytes size) { return add({.size = size, .offset = 0, .varying = true, .power = 1}); }
+  Draft& add_varying(Bytes size, std::uint8_t length = 0) {
+    return add({.size = size, .offset = 0, .varying = true, .length = length, .power = 1});
+  }
   Draft& add_in_tiles(Bytes size, Bytes tile) {
     return add({.size = size, .offset = 0, .varying = true, .power = 1, .tile = tile});
   }
@@ -384,6 +386,40 @@ TEST(Matcher, FollowsStepsOfOtherLengths) {
       const Slot& slot = draft.plan().slots[i];
       const auto size = static_cast<Bytes>(static_cast<double>(slot.size) * (slot.varying ? length : 1));
       EXPECT_EQ(job.ask(size), i) << "length " << length;
+    }
+  }
+}
+
+TEST(Matcher, FollowsStepsOfSeveralLengths) {
+  Draft draft;
+  draft.step();
+  for (Bytes i = 0; i < 20; ++i)
+    draft.add_varying((i + 40) * kMiB).add_varying((i + 90) * kMiB, 1).add(kMiB + i * 512);
+  Follower job(draft);
+  for (const auto& [first, second] : {std::pair(1.0, 0.5), {0.5, 1.0}, {0.75, 0.3}}) {
+    job.begin_step();
+    for (std::uint32_t i = 0; i < draft.plan().slots.size(); ++i) {
+      const Slot& slot = draft.plan().slots[i];
+      const double share = !slot.varying ? 1 : slot.length == 1 ? second : first;
+      EXPECT_EQ(job.ask(static_cast<Bytes>(static_cast<double>(slot.size) * share)), i)
+          << "lengths " << first << " and " << second;
+    }
+  }
+}
+
+TEST(Matcher, WhatWasOfOneSizeMayFollowALengthToo) {
+  Draft draft;
+  draft.step();
+  for (Bytes i = 0; i < 20; ++i)
+    draft.add((i % 5 + 20) * kMiB).add_varying(16 * kMiB).add_varying(26 * kMiB, 1).add(kMiB);
+  Follower job(draft);
+  for (const double length : {1.0, 0.75}) {
+    job.begin_step();
+    for (std::uint32_t i = 0; i < draft.plan().slots.size(); ++i) {
+      const Slot& slot = draft.plan().slots[i];
+      const double share = slot.size == kMiB ? 1 : length;
+      EXPECT_EQ(job.ask(static_cast<Bytes>(static_cast<double>(slot.size) * share)), i)
+          << "length " << length;
     }
   }
 }

@@ -325,6 +325,43 @@ TEST_F(PlanFollowerTest, RaisesSlotsThatGrowWithTheSquareOfTheLengthByItsSquare)
   EXPECT_EQ(follower.advise(params(25 * kMiB)).place, (Interval{kBase + 16 * kMiB, kBase + 41 * kMiB}));
 }
 
+TEST_F(PlanFollowerTest, RaisesSlotsOfTheLengthThatIsLongerAlone) {
+  Plan plan = stack(StepShape::kVarying, 5, 16 * kMiB)->plan();
+  plan.slots[2].length = plan.slots[4].length = 1;
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  follower.prove();
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  EXPECT_TRUE(follower.advise(params(16 * kMiB)).place);
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase + 32 * kMiB, kBase + 52 * kMiB}));
+  EXPECT_EQ(follower.advise(params(16 * kMiB)).place, (Interval{kBase + 52 * kMiB, kBase + 68 * kMiB}));
+  EXPECT_EQ(follower.advise(params(20 * kMiB)).place, (Interval{kBase + 68 * kMiB, kBase + 88 * kMiB}));
+}
+
+TEST_F(PlanFollowerTest, LaysOutEachLengthForTheLongestOfThisRun) {
+  Plan plan = stack(StepShape::kVarying, 3, 16 * kMiB)->plan();
+  plan.slots[2].length = 1;
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  follower.prove();
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  follower.advise(params(16 * kMiB));
+  follower.advise(params(8 * kMiB));
+  follower.begin_step();
+  EXPECT_TRUE(follower.fit_lengths());
+  EXPECT_EQ(follower.range().length(), (16 + 16 + 8) * kMiB);
+}
+
+TEST_F(PlanFollowerTest, RaisesNothingWhereTheJobDoesSomethingElse) {
+  PlanFollower follower(stack(StepShape::kVarying, 40, 16 * kMiB), kBase, policy);
+  follower.prove();
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  for (int i = 0; i < 4; ++i) follower.advise(params(900));
+  follower.advise(params(20 * kMiB));
+  EXPECT_EQ(follower.range().length(), 40 * 16 * kMiB) << "an evaluation, perhaps";
+}
+
 TEST_F(PlanFollowerTest, RaisesSlotsInTilesToWholeTiles) {
   Plan plan = stack(StepShape::kVarying, 4, 16 * kMiB)->plan();
   plan.slots[2].tile = kMiB;
