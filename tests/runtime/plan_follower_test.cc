@@ -359,7 +359,7 @@ TEST_F(PlanFollowerTest, RaisesNothingWhereTheJobDoesSomethingElse) {
   follower.advise(params(16 * kMiB));
   for (int i = 0; i < 4; ++i) follower.advise(params(900));
   follower.advise(params(20 * kMiB));
-  EXPECT_EQ(follower.range().length(), 40 * 16 * kMiB) << "an evaluation, perhaps";
+  EXPECT_EQ(follower.range().length(), 640 * kMiB) << "an evaluation, perhaps";
 }
 
 TEST_F(PlanFollowerTest, RaisesSlotsInTilesToWholeTiles) {
