@@ -16,7 +16,7 @@ inline constexpr Bytes kUnplanned = -1;
 /// How alike the steps are that a plan was made from. The run time follows no plan where they are kDynamic.
 enum class StepShape : std::uint8_t {
   kFixed,    ///< steps do not differ: steps_differ() of profile/pattern.h
-  kVarying,  ///< sizes follow one length, which foretells them: profile/scale.h
+  kVarying,  ///< sizes follow lengths, which foretell them: profile/scale.h
   kDynamic,  ///< they differ otherwise (experts)
 };
 
