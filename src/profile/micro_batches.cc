@@ -44,7 +44,7 @@ std::vector<MicroBatch> find_micro_batches(const Pattern& pattern) {
 }
 
 /// The same, but what is too little to be a batch belongs to the one behind it.
-std::vector<MicroBatch> joined(std::vector<MicroBatch> batches) {
+std::vector<MicroBatch> join_small(const std::vector<MicroBatch>& batches) {
   std::vector<MicroBatch> joined(1);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     joined.back().insert(joined.back().end(), batches[i].begin(), batches[i].end());
@@ -105,9 +105,10 @@ void level_micro_batches(Pattern& pattern, const Trace& trace) {
       }
     }
   }
+  const std::vector<MicroBatch> whole = join_small(batches);
   for (const std::size_t lengths : {std::size_t{1}, kMostLengths}) {
     Pattern fitted = level;
-    fit_to_longest(fitted, trace, joined(batches), lengths);
+    fit_to_longest(fitted, trace, whole, lengths);
     if (!lengths_foretell_sizes(fitted)) continue;
     pattern = std::move(fitted);
     return;

@@ -1,4 +1,4 @@
-// Larger batches than were recorded: what sizes that follow one hidden quantity come to.
+// What sizes that follow hidden lengths come to, in longer batches than were recorded.
 #pragma once
 
 #include <cstddef>
