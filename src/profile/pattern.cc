@@ -211,6 +211,20 @@ std::size_t first_steady(const Trace& trace, const std::vector<Span>& spans,
   return steady;
 }
 
+/// Behind the last position that was taken before request `born` of the step.
+Time behind(const AlignedStep& step, std::size_t born) {
+  while (born > 0 && step.position_of[born - 1] == kNoPosition) --born;
+  return born == 0 ? 0 : Time{step.position_of[born - 1]} + 1;
+}
+
+/// The same of a request of the step before, in positions from the beginning of that one. kForever when that
+/// is beyond this step.
+Time death_in_next(const Pattern& pattern, const AlignedStep& step, RequestId death) {
+  const std::size_t born = death - step.first;
+  if (born > step.position_of.size()) return kForever;
+  return static_cast<Time>(pattern.positions.size()) + behind(step, born);
+}
+
 /// When the request's memory is free again, in positions from the beginning of its step: behind the last
 /// position that was taken before, so that positions which only other steps have do not count. kForever when
 /// that is beyond the next step, nothing when no step was recorded that would tell.
@@ -218,9 +232,6 @@ std::optional<Time> death_in_positions(const Pattern& pattern, std::size_t step,
                                        const std::vector<RequestId>& births) {
   const bool last = step + 1 == pattern.steps.size();
   if (request.life.upper == kForever) return last ? std::nullopt : std::optional<Time>(kForever);
-  const auto behind = [](const AlignedStep& where, std::size_t born) {
-    return Time{where.position_of[born - 1]} + 1;
-  };
   const AlignedStep& here = pattern.steps[step];
   const RequestId next = death_of(request, births);
   const std::size_t born = next - here.first;
@@ -229,9 +240,21 @@ std::optional<Time> death_in_positions(const Pattern& pattern, std::size_t step,
   const AlignedStep& after = pattern.steps[step + 1];
   // Between the steps others may be born that no step has.
   if (next <= after.first) return behind(here, here.position_of.size());
-  const std::size_t born_after = next - after.first;
-  if (born_after > after.position_of.size()) return kForever;
-  return static_cast<Time>(pattern.positions.size()) + behind(after, born_after);
+  return death_in_next(pattern, after, next);
+}
+
+/// Where no aligned step tells when a position's memory is free again, the step before them may: what it
+/// leaves to the first of them, a gradient say, every step leaves to the next.
+void fill_deaths_from_before(const Trace& trace, const std::vector<RequestId>& births, Pattern& pattern) {
+  for (std::size_t i = 0; i < pattern.before.position_of.size(); ++i) {
+    const Request& request = trace.requests[pattern.before.first + i];
+    if (pattern.before.position_of[i] == kNoPosition || request.life.upper == kForever) continue;
+    Position& position = pattern.positions[pattern.before.position_of[i]];
+    const RequestId next = death_of(request, births);
+    if (position.death > 0 || next < pattern.steps.front().first) continue;
+    const Time death = death_in_next(pattern, pattern.steps.front(), next);
+    if (death != kForever) position.death = death;
+  }
 }
 
 void fill_positions(const Trace& trace, Pattern& pattern) {
@@ -264,13 +287,14 @@ void fill_positions(const Trace& trace, Pattern& pattern) {
       before.earliest_death = std::min(before.earliest_death, *death);
     }
   }
+  fill_deaths_from_before(trace, births, pattern);
   for (std::size_t p = 0; p < seen.size(); ++p) {
     Position& position = pattern.positions[p];
     // Never seen to die: for all we know it lives until its like is born again.
-    const bool unknown = position.death == 0;
-    if (unknown) position.death = static_cast<Time>(p + pattern.positions.size());
+    if (position.death == 0) position.death = static_cast<Time>(p + pattern.positions.size());
+    const Time earliest = seen[p].earliest_death;
     const bool fixed = seen[p].steps == pattern.steps.size() && position.size == position.smallest &&
-                       (unknown || seen[p].earliest_death == position.death);
+                       (earliest == kForever || earliest == position.death);
     position.kind = fixed ? PositionKind::kStatic : PositionKind::kVarying;
   }
 }

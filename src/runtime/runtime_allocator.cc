@@ -112,6 +112,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
 std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
+  if (follower_->is_astray(asked.stream) && asked.rounded <= policy_.small) return std::nullopt;
   if (follower_->is_astray(asked.stream))
     return memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
   return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, follower_->used_within(life));
