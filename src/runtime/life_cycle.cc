@@ -120,6 +120,7 @@ void LifeCycle::begin_step() {
   ++steps_;
   if (steps_ > policy_.first_adoption) fit_.note(allocator_.statistics().last_step);
   tell_refusals();
+  if (allocator_.follows_plan()) watch();
   switch (stage_) {
     case Stage::kRecording:
       if (steps_ >= first_whole_step_ + steps_to_record_) start_planning();
@@ -132,7 +133,7 @@ void LifeCycle::begin_step() {
         start_recording();
       return;
     case Stage::kFollowing:
-      return watch();
+      return;
     case Stage::kResting:
       if (steps_ >= rest_until_ && !only_records()) start_recording();
       return;
@@ -248,32 +249,33 @@ void LifeCycle::rest(int steps, const std::string& why) {
   stage_ = Stage::kResting;
 }
 
-/// Looks at the step that has ended.
+/// Looks at the step that has ended under a plan.
 void LifeCycle::watch() {
-  const RuntimeStatistics now = allocator_.statistics();
-  const Served& served = now.last_step.served;
+  const StepStatistics step = allocator_.statistics().last_step;
   const std::int64_t planned = allocator_.planned_in_step();
   if (allocator_.fit_lengths()) {
     log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
   } else if (allocator_.plan_costs_memory()) {
-    allocator_.drop_plan();
-    return rest(policy_.most_patience,
-                text("in step ", steps_ - 1, " more memory was held than without a plan"));
+    return leave(policy_.most_patience,
+                 text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }
-  switch (fit_.judge(now.last_step, now.planned_arena, planned)) {
-    case Verdict::kFollow:
-      return;
-    case Verdict::kDistrust:
-      log(text("the job has changed: in step ", steps_ - 1, " requests for ",
-               in_gib(now.last_step.unplanned_bytes), " were not in the plan"));
-      // To see what changes; the first is prologue.
-      steps_to_record_ = std::clamp(steps_to_record_ + 1, policy_.steps_to_differ + 1, policy_.most_steps);
-      return start_recording();
-    case Verdict::kLeave:
-      allocator_.drop_plan();
-      return rest(fit_.patience(), text("in step ", steps_ - 1, " only ", served.planned, " of ", planned,
-                                        " planned requests found their places"));
-  }
+  if (fit_.is_lost(step, planned))
+    return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
+                                       " planned requests found their places"));
+  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, allocator_.statistics().planned_arena)) return;
+  log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(step.unplanned_bytes),
+           " were not in the plan"));
+  // To see what changes; the first is prologue.
+  steps_to_record_ = std::clamp(steps_to_record_ + 1, policy_.steps_to_differ + 1, policy_.most_steps);
+  start_recording();
+}
+
+/// Goes on without the plan. The next may be on its way already.
+void LifeCycle::leave(int steps, const std::string& why) {
+  allocator_.drop_plan();
+  if (stage_ == Stage::kFollowing) return rest(steps, why);
+  log(text("following no plan: ", why));
+  why_no_plan_ = why;
 }
 
 /// Once.

@@ -105,6 +105,7 @@ class LifeCycle {
   void record_longer();
   bool follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven);
   void watch();
+  void leave(int steps, const std::string& why);
   void rest(int steps, const std::string& why);
   void tell_refusals();
   void log(const std::string& line) const;

@@ -20,12 +20,6 @@ namespace stweaver {
 bool foretells_last_step(const std::shared_ptr<const PlanIndex>& plan, const Trace& recording,
                          const Policy& policy);
 
-enum class Verdict : std::uint8_t {
-  kFollow,    ///< the plan fits, or the step was an odd one (an evaluation, a checkpoint)
-  kDistrust,  ///< the job has changed: plan again, follow this plan meanwhile
-  kLeave,     ///< hardly a request finds its place: to look for others costs more time than to have no plan
-};
-
 /// Is told of each step, and judges. Where planning again did not help, it bears more the next time.
 class PlanFit {
  public:
@@ -52,27 +46,32 @@ class PlanFit {
   /// A plan is followed from now on.
   void start() { misfits_ = fits_ = astray_ = 0; }
 
-  /// A step has ended, under a plan of `arena` bytes with places for `planned` of the step's requests.
-  Verdict judge(const StepStatistics& step, Bytes arena, std::int64_t planned) {
-    const bool is_astray = step.served.planned < planned / policy_->astray_share;
-    astray_ = is_astray ? astray_ + 1 : 0;
-    if (astray_ >= policy_->patience) return give_verdict(Verdict::kLeave);
-    if (step.unplanned_bytes <= arena / policy_->misfit_share) {
-      misfits_ = 0;
-      if (++fits_ == policy_->most_patience) patience_ = policy_->patience;
-      return Verdict::kFollow;
+  /// Whether in the last steps hardly a request found its place, of `planned` that have one: to look for others
+  /// costs more time than to have no plan. To be asked after each step.
+  bool is_lost(const StepStatistics& step, std::int64_t planned) {
+    astray_ = step.served.planned < planned / policy_->astray_share ? astray_ + 1 : 0;
+    return astray_ >= policy_->patience && bear_more();
+  }
+
+  /// Whether the job has changed: the last steps did not fit into a range of `arena` bytes, and were no odd ones
+  /// (an evaluation, a checkpoint). To be asked after each step.
+  bool is_outdated(const StepStatistics& step, Bytes arena) {
+    if (step.unplanned_bytes > arena / policy_->misfit_share) {
+      fits_ = 0;
+      return ++misfits_ >= patience_ && bear_more();
     }
-    fits_ = 0;
-    return ++misfits_ < patience_ ? Verdict::kFollow : give_verdict(Verdict::kDistrust);
+    misfits_ = 0;
+    if (++fits_ == policy_->most_patience) patience_ = policy_->patience;
+    return false;
   }
 
   /// Steps to do without a plan before the next is tried.
   [[nodiscard]] int patience() const { return patience_; }
 
  private:
-  Verdict give_verdict(Verdict verdict) {
+  bool bear_more() {
     patience_ = std::min(2 * patience_, policy_->most_patience);
-    return verdict;
+    return true;
   }
 
   const Policy* policy_;
