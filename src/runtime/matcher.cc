@@ -65,7 +65,8 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   follower.trail.add(size);
   const Found found = follow(slots, follower, asked);
   const bool is_sure = found.entry != kNowhere && !found.guess;
-  follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
+  if (is_sure && follower.unmatched > 0) --follower.unmatched;
+  if (!is_sure && follower.unmatched < 2 * policy_->lost) ++follower.unmatched;
   ++(is_sure ? follower.matched : follower.lost);
   if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];

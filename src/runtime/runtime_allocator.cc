@@ -100,6 +100,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
   const Advice advice = follower_->advise(asked);
   why = advice.why;
   if (asked.pool != 0 || !follower_->is_believed(asked.stream)) return std::nullopt;
+  if (follower_->is_astray(asked.stream) && asked.rounded <= policy_.small) return std::nullopt;
   if (advice.place && take_planned(*advice.place, asked))
     return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
   if (const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life))
@@ -112,7 +113,6 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
 std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
-  if (follower_->is_astray(asked.stream) && asked.rounded <= policy_.small) return std::nullopt;
   if (follower_->is_astray(asked.stream))
     return memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
   return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, follower_->used_within(life));
