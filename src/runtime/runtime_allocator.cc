@@ -151,7 +151,7 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
 Bytes RuntimeAllocator::planned_block() const {
   const Plan& plan = follower_->plan();
   if (!follower_->is_proven()) return policy_.block;
-  if (plan.shape == StepShape::kFixed) return policy_.most_extent;
+  if (plan.shape == StepShape::kFixed) return std::min(policy_.most_extent, policy_.slack(plan.arena));
   return std::max(policy_.block, plan.arena / policy_.block_share);
 }
 
