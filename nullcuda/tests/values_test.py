@@ -54,6 +54,14 @@ def test_sizes_that_depend_on_values() -> None:
     }  # fmt: skip
 
 
+def test_kernels_that_pytorch_compiles_as_it_runs() -> None:
+    found = values("""
+        inverse = torch.zeros(2, device="cuda").erfinv_()
+        say(inverse=list(inverse.shape), product=torch.arange(1, 5, device="cuda").prod().item())
+    """)
+    assert found == {"inverse": [2], "product": 24}
+
+
 def test_what_is_stale_is_not_believed() -> None:
     found = values("""
         big = unknown(1 << 20)
