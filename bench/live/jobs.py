@@ -54,4 +54,8 @@ JOBS = {
     "graph_network": Job("graph_network", steps=16),
     "lstm": Job("lstm", steps=12),
     "fourier": Job("fourier", steps=12),
+    "resnet": Job("odd_steps", ("--loop", "resnet"), steps=24),
+    "gpt2": Job("odd_steps", ("--loop", "gpt2"), steps=24),
+    "thawed": Job("odd_steps", ("--loop", "thawed"), steps=24),
+    "rollouts": Job("odd_steps", ("--loop", "rollouts"), steps=24),
 }

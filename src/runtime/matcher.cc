@@ -65,23 +65,33 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   follower.trail.add(size);
   const Found found = follow(slots, follower, asked);
   const bool is_sure = found.entry != kNowhere && !found.guess;
-  if (is_sure && follower.unmatched > 0) --follower.unmatched;
-  if (!is_sure && follower.unmatched < 2 * policy_->lost) ++follower.unmatched;
+  follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
+  follower.in_a_row = is_sure ? follower.in_a_row + 1 : 0;
   ++(is_sure ? follower.matched : follower.lost);
   if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];
   return Match{entry.slot, found.guess, note_share(follower, entry, asked)};
 }
 
+const Matcher::Follower* Matcher::follower_of(StreamIndex stream) const {
+  const bool is_known = stream < planned_stream_.size() && planned_stream_[stream] != kNowhere;
+  return is_known ? &followers_[planned_stream_[stream]] : nullptr;
+}
+
 bool Matcher::is_astray(StreamIndex stream) const {
-  if (stream >= planned_stream_.size() || planned_stream_[stream] == kNowhere) return false;
-  return followers_[planned_stream_[stream]].unmatched >= policy_->lost;
+  const Follower* const follower = follower_of(stream);
+  return follower != nullptr && follower->unmatched >= policy_->lost;
+}
+
+bool Matcher::is_doubtful(StreamIndex stream) const {
+  const Follower* const follower = follower_of(stream);
+  if (follower == nullptr || follower->in_a_row >= policy_->lost / 2) return false;
+  return follower->lost >= follower->matched + static_cast<std::int64_t>(policy_->lost);
 }
 
 bool Matcher::knows(StreamIndex stream) const {
-  if (stream >= planned_stream_.size() || planned_stream_[stream] == kNowhere) return false;
-  const Follower& follower = followers_[planned_stream_[stream]];
-  return (follower.lost - 1) * policy_->misfit_share <= follower.matched;
+  const Follower* const follower = follower_of(stream);
+  return follower != nullptr && (follower->lost - 1) * policy_->misfit_share <= follower->matched;
 }
 
 /// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a

@@ -46,15 +46,15 @@ class PlanFit {
   /// A plan is followed from now on.
   void start() { misfits_ = fits_ = astray_ = 0; }
 
-  /// Whether in the last steps hardly a request found its place, of `planned` that have one: to look for others
-  /// costs more time than to have no plan. To be asked after each step.
+  /// Whether in the last steps hardly a request found its place, of `planned` that have one: to look for
+  /// others costs more time than to have no plan. To be asked after each step.
   bool is_lost(const StepStatistics& step, std::int64_t planned) {
     astray_ = step.served.planned < planned / policy_->astray_share ? astray_ + 1 : 0;
     return astray_ >= policy_->patience && bear_more();
   }
 
-  /// Whether the job has changed: the last steps did not fit into a range of `arena` bytes, and were no odd ones
-  /// (an evaluation, a checkpoint). To be asked after each step.
+  /// Whether the job has changed: the last steps did not fit into a range of `arena` bytes, and were no odd
+  /// ones (an evaluation, a checkpoint). To be asked after each step.
   bool is_outdated(const StepStatistics& step, Bytes arena) {
     if (step.unplanned_bytes > arena / policy_->misfit_share) {
       fits_ = 0;

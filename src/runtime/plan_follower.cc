@@ -43,10 +43,10 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   const std::optional<Match> match = matcher_.match(asked.stream, asked.handle, asked.size, asked.pool);
   if (asked.pool != 0) return {.why = Unplanned::kPool};  // but it had its turn among the slots
   if (!match || match->guess) {
-    // A guess tells at least how long such a request lives. One that the plan does not know may be the next
-    // slot's after all, of another size; if not, the stream is soon seen to do something else.
-    const Time life =
-        match ? life_of(match->slot) : std::max(static_cast<Time>(policy_->lost), life_of(slot_ + 1));
+    // A guess tells how long such a request lives. But it may be the next slot's after all, of another size;
+    // if not, the stream is soon seen to do something else.
+    const Time guessed = match ? life_of(match->slot) : static_cast<Time>(policy_->lost);
+    const Time life = std::max(guessed, life_of(slot_ + 1));
     const bool too_large = asked.rounded > layout().arena();
     return {.why = too_large ? Unplanned::kTooLarge : Unplanned::kUnknown, .life = life};
   }

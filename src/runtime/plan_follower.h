@@ -76,6 +76,8 @@ class PlanFollower {
   /// Whether the stream's last requests were nothing like the plan.
   [[nodiscard]] bool is_astray(StreamIndex stream) const { return matcher_.is_astray(stream); }
 
+  [[nodiscard]] bool is_doubtful(StreamIndex stream) const { return matcher_.is_doubtful(stream); }
+
   /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
   /// knows its requests: it may be another job's.
   [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }

@@ -100,7 +100,12 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
   const Advice advice = follower_->advise(asked);
   why = advice.why;
   if (asked.pool != 0 || !follower_->is_believed(asked.stream)) return std::nullopt;
-  if (follower_->is_astray(asked.stream) && asked.rounded <= policy_.small) return std::nullopt;
+  // A small request pins no memory for a stream that does something else than the plan.
+  const bool is_stray = asked.rounded <= policy_.small && follower_->is_doubtful(asked.stream);
+  if (is_stray && advice.place && !memory_.is_in_use(*advice.place)) {
+    why = Unplanned::kUnknown;
+    return std::nullopt;
+  }
   if (advice.place && take_planned(*advice.place, asked))
     return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
   if (const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life))
@@ -113,7 +118,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
 std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
-  if (follower_->is_astray(asked.stream))
+  if (follower_->is_astray(asked.stream) && asked.rounded > policy_.small)
     return memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
   return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, follower_->used_within(life));
 }
