@@ -14,4 +14,5 @@
 #include "plan/skyline.h"        // IWYU pragma: export
 #include "plan/squeaky_wheel.h"  // IWYU pragma: export
 #include "plan/static_plan.h"    // IWYU pragma: export
+#include "plan/step_plan.h"      // IWYU pragma: export
 #include "plan/synthesize.h"     // IWYU pragma: export

@@ -8,7 +8,6 @@
 
 #include "plan/checker.h"
 #include "plan/plan_file.h"
-#include "plan/synthesize.h"
 #include "trace/file_source.h"
 
 namespace stweaver {
@@ -50,21 +49,6 @@ std::string_view name_of(Stage stage) {
   return kNames.at(static_cast<std::size_t>(stage));
 }
 
-Plan plan_step(const Trace& trace, const Policy& policy) {
-  const Profile profile = profile_of(trace);
-  const Pattern& pattern = profile.pattern;
-  if (pattern.positions.empty()) return {};
-  // Of a few steps, two lengths are soon in the same order by chance.
-  const int enough = (pattern.lengths.size() > 1 ? 2 : 1) * policy.steps_to_differ;
-  const bool is_enough = std::ssize(pattern.steps) >= enough && !last_step_is_new(pattern);
-  if (steps_differ(trace, pattern) && !is_enough) return {};
-  // One thread: the job needs the others.
-  Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
-  const std::vector<std::string> violations = check_plan(plan, trace);
-  if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
-  return plan;
-}
-
 LifeCycle::LifeCycle(RuntimeAllocator& allocator, const LifeCycleOptions& options)
     : LifeCycle(allocator, options, saved_in(options.plan_path)) {}
 
@@ -79,7 +63,9 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       requests_to_record_(policy_.first_search),
       fit_(policy_) {
   if (!options_.plan)
-    options_.plan = [policy = policy_](const Trace& trace) { return plan_step(trace, policy); };
+    options_.plan = [enough = policy_.steps_to_differ](const Trace& trace) {
+      return plan_step(trace, enough);
+    };
   allocator_.place_unplanned(options_.place_unplanned);
   if (!saved || !begin_with(saved)) start_recording();
 }

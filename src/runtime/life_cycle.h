@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/static_plan.h"
+#include "plan/step_plan.h"
 #include "runtime/plan_fit.h"
 #include "runtime/recorder.h"
 #include "runtime/runtime_allocator.h"
@@ -53,10 +53,6 @@ struct LifeCycleOptions {
   std::function<Plan(const Trace& trace)> plan;      ///< the planner; empty for plan_step()
   std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };
-
-/// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
-/// nothing repeats, or steps differ and too few were recorded to tell. Error when the checker refuses it.
-Plan plan_step(const Trace& trace, const Policy& policy = {});
 
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the
 /// planner, and nothing that goes wrong here reaches the job: it is a line in the log, and the job goes on as

@@ -46,7 +46,6 @@ class Matcher {
 
   /// Whether most of the stream's requests in this step were not the plan's, nor were the last few all.
   [[nodiscard]] bool is_doubtful(StreamIndex stream) const;
-
   /// Whether all of the stream's requests in this step were the plan's for sure, but for one, which may be
   /// the first of a stream that no handle tells, and 1/Policy::misfit_share of the others.
   [[nodiscard]] bool knows(StreamIndex stream) const;

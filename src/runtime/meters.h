@@ -45,7 +45,7 @@ class Tally {
   void add(Bytes size, Bytes rounded, bool in_arena) {
     const Amounts block = {1, rounded, size};
     const std::size_t pool = pool_of(rounded);
-    came_.of(in_arena, pool) += block;
+    came_[in_arena ? 1 : 0][pool] += block;
     living_[pool] += block;
     peaks_[pool + 1].raise(living_[pool]);
     peaks_[0].raise(living_[0] + living_[1]);
@@ -53,7 +53,7 @@ class Tally {
   void remove(Bytes size, Bytes rounded, bool in_arena) {
     const Amounts block = {1, rounded, size};
     const std::size_t pool = pool_of(rounded);
-    went_.of(in_arena, pool) += block;
+    went_[in_arena ? 1 : 0][pool] += block;
     living_[pool] -= block;
   }
   void note_reserved(Bytes reserved) { reserved_peak_ = std::max(reserved_peak_, reserved); }
@@ -112,26 +112,19 @@ class Tally {
     }
   };
 
-  /// By whether the block is in the arena, and by pool.
-  struct Table {
-    std::array<std::array<Amounts, 2>, 2> cells;
-
-    Amounts& of(bool in_arena, std::size_t pool) { return cells[in_arena ? 1 : 0][pool]; }
-    [[nodiscard]] const Amounts& of(bool in_arena, std::size_t pool) const {
-      return cells[in_arena ? 1 : 0][pool];
-    }
-  };
+  using Table = std::array<std::array<Amounts, 2>, 2>;  ///< by whether the block is in the arena, and by pool
 
   static std::size_t pool_of(Bytes rounded) { return rounded <= kSmallSize ? 0 : 1; }
 
   /// Adds what one cell of the tables says.
   void count(std::size_t pool, bool in_arena, BlockMeters& to) const {
+    const std::size_t where = in_arena ? 1 : 0;
     const auto add = [&](Meter& meter, auto amount) {
-      const std::int64_t came = came_.of(in_arena, pool).*amount;
-      const std::int64_t went = went_.of(in_arena, pool).*amount;
+      const std::int64_t came = came_[where][pool].*amount;
+      const std::int64_t went = went_[where][pool].*amount;
       meter.current += came - went;
-      meter.allocated += came - came_before_.of(in_arena, pool).*amount;
-      meter.freed += went - went_before_.of(in_arena, pool).*amount;
+      meter.allocated += came - came_before_[where][pool].*amount;
+      meter.freed += went - went_before_[where][pool].*amount;
     };
     add(to.blocks, &Amounts::blocks);
     add(to.bytes, &Amounts::bytes);

@@ -7,6 +7,7 @@
 
 #include "arena/policy.h"
 #include "base/base.h"
+#include "plan/step_plan.h"
 #include "profile/scale.h"
 
 namespace stweaver {
@@ -47,7 +48,7 @@ struct Policy : ArenaPolicy {
   /// No plan is followed before this step boundary, nor do steps repeat: a job builds its model, and then the
   /// states of its optimizer.
   std::int64_t first_adoption = 2;
-  int steps_to_differ = 3;  ///< fewer whole steps do not tell whether steps differ
+  int steps_to_differ = kStepsToDiffer;  ///< fewer whole steps do not tell whether steps differ
   /// Recorded, or looked back at, to see whether steps repeat; where nobody marks them, so many times
   /// first_search.
   int most_steps = 12;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -220,6 +221,31 @@ TEST(Pattern, KnowsThatALastStepsTensorOutlivedIt) {
   ASSERT_THAT(pattern.positions, testing::SizeIs(21));
   EXPECT_GE(pattern.positions[0].death, 21);
   EXPECT_EQ(pattern.positions[0].kind, PositionKind::kVarying);
+}
+
+TEST(Pattern, OfOneStepKnowsFromTheOneBeforeWhenItsTensorsGo) {
+  std::optional<RequestId> gradient;
+  const Pattern pattern = pattern_of(2, [&](Job& job, int) {
+    job.touch(10);
+    if (gradient) job.free(*gradient);
+    job.touch(20);
+    gradient = job.allocate(100);
+  });
+  ASSERT_THAT(pattern.steps, testing::SizeIs(1));
+  ASSERT_THAT(pattern.positions, testing::SizeIs(3));
+  EXPECT_EQ(pattern.positions[2].death, 4) << "behind the first of the next step";
+  EXPECT_EQ(pattern.positions[2].kind, PositionKind::kStatic);
+}
+
+TEST(Pattern, OfOneStepKnowsWhatGoesBetweenTwoSteps) {
+  std::optional<RequestId> gradient;
+  const Pattern pattern = pattern_of(2, [&](Job& job, int) {
+    if (gradient) job.free(*gradient);
+    job.touch(10);
+    gradient = job.allocate(100);
+  });
+  ASSERT_THAT(pattern.positions, testing::SizeIs(2));
+  EXPECT_EQ(pattern.positions[1].death, 2) << "in front of the first of the next step";
 }
 
 TEST(Pattern, CallsSizesThatMoveTogetherVarying) {

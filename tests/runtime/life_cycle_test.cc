@@ -473,6 +473,23 @@ TEST_F(LifeCycleTest, LeavesAPlanInWhichFewRequestsFindTheirPlaces) {
   EXPECT_THAT(lines, Contains(HasSubstr("planned requests found their places")));
 }
 
+TEST_F(LifeCycleTest, LeavesAPlanInWhichFewRequestsFindTheirPlacesWhileTheNextIsRecorded) {
+  LifeCycle life(allocator, options(), saved_plan());
+  program.build();
+  run(life, 4);
+  allocator.free(allocator.allocate(16 * kMiB));  // that step had most of its places, but more besides
+  run(life, 2, 40);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  EXPECT_TRUE(allocator.follows_plan());
+  run(life, 1, 40);
+  EXPECT_EQ(life.stage(), Stage::kRecording);
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(lines, Contains(HasSubstr("the job has changed")));
+  EXPECT_THAT(lines.back(), HasSubstr("planned requests found their places"));
+  run(life, 12, 40);
+  EXPECT_TRUE(allocator.follows_plan()) << "the next one";
+}
+
 TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
   LifeCycle life(allocator, options());
   program.build();

@@ -169,6 +169,43 @@ TEST(RuntimeAllocator, APlanIsTheJobsIfAllButA64thOfAStepWasAsPlanned) {
   EXPECT_FALSE(is_proven_beside(3));
 }
 
+TEST(RuntimeAllocator, ASmallRequestPinsNoIdleMemoryForAStreamThatDoesSomethingElse) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  ASSERT_TRUE(watched.allocator.adopt(plan_of({64 * kKiB, 12 * kMiB, 128 * kKiB, 14 * kMiB}), true));
+  const auto planned = [&] { return watched.allocator.statistics().served.planned; };
+  const auto do_something_else = [&] {
+    for (int i = 0; i < 10; ++i) watched.free(watched.allocate(40 * kMiB));
+  };
+  do_something_else();
+  watched.free(watched.allocate(64 * kKiB));
+  EXPECT_EQ(planned(), 0) << "nothing else is where it would lie";
+  watched.begin_step();
+  watched.free(watched.allocate(64 * kKiB));
+  EXPECT_EQ(planned(), 1);
+  void* const large = watched.allocate(12 * kMiB);
+  do_something_else();
+  watched.free(watched.allocate(128 * kKiB));
+  EXPECT_EQ(planned(), 3) << "what it would lie in is in use";
+  watched.free(large);
+}
+
+TEST(RuntimeAllocator, BlocksOfAPlanOfAlikeStepsAreNoLargerThanTheSlack) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  watched.free(watched.allocate(512 * kMiB));  // so much may be mapped from here on
+  ASSERT_TRUE(watched.allocator.adopt(plan_of(std::vector<Bytes>(64, 16 * kMiB)), true));
+  void* const block = watched.allocate(16 * kMiB);
+  const Bytes slack = watched.allocator.policy().slack(kGiB);
+  for (const auto& [address, size] : watched.allocator.extents()) EXPECT_LE(size, slack);
+  EXPECT_LE(watched.allocator.statistics().reserved(), 16 * kMiB + slack);
+  watched.free(block);
+}
+
 /// Whether a plan is said to cost memory whose step holds 7 MiB beyond the budget, behind a step without a
 /// plan that held more beyond its own, or did not.
 bool costs_memory_after(bool step_beyond_budget) {

@@ -1,7 +1,7 @@
 """Training loops whose steps are alike, but for some.
 
---loop resnet    ResNet-50 (torchvision), whose gradients are let go behind the forward pass; behind every eighth
-                 step an evaluation on larger pictures
+--loop resnet    ResNet-50 (torchvision), whose gradients are let go behind the forward pass; behind every
+                 eighth step an evaluation on larger pictures
 --loop gpt2      GPT-2 (transformers); behind every fifth step an evaluation that also generates
 --loop thawed    Llama (transformers), of which the head alone is trained in the first nine steps
 --loop rollouts  Llama, which writes texts of other lengths in front of every fourth step and learns from them

@@ -1,0 +1,17 @@
+// The plan of the step that repeats, as a running job follows it.
+#pragma once
+
+#include "plan/static_plan.h"
+
+namespace stweaver {
+
+/// Fewer whole steps do not tell whether steps differ.
+inline constexpr int kStepsToDiffer = 3;
+
+/// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
+/// nothing repeats, or steps differ and fewer than `enough` were recorded, or than twice as many where their
+/// sizes follow several lengths: of a few steps, two lengths are soon in the same order by chance. Error when
+/// the checker refuses it.
+Plan plan_step(const Trace& trace, int enough = kStepsToDiffer);
+
+}  // namespace stweaver
