@@ -161,10 +161,13 @@ def make(cuda: Path, needs: Needs, part: Path, work: Path) -> None:
     compiled = work / "stubs.o"
     command = stubs.compile_command([cuda, both, only_c])
     output(*command, "-O1", "-fPIC", "-fvisibility=hidden", "-c", str(work / "stubs.c"), "-o", str(compiled))
+    # Nothing of its C++ library is for others: it is loaded first, so they would take it for theirs.
+    exports = work / "exports.map"
+    exports.write_text("{ global: *; local: _Z*; };\n")
     output(
         *("g++", "-shared", "-o", str(part / LIBRARY), *map(str, [*objects, compiled])),
         *(f"-Wl,-soname,{LIBRARY}", "-pthread", "-ldl", "-static-libstdc++", "-static-libgcc"),
-        "-Wl,--exclude-libs,ALL",
+        *("-Wl,--exclude-libs,ALL", f"-Wl,--version-script={exports}"),
     )
     for soname, versions in needs.libraries.items():
         shell(soname, versions, part)
