@@ -114,7 +114,7 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
 }
 
 /// The smallest gap that the plan leaves alone while the request lives, or any where the stream does
-/// something else than the plan.
+/// something else than the plan, but for small requests: they would pin what is around them.
 std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
@@ -151,8 +151,8 @@ bool RuntimeAllocator::back_planned(const Interval& place) {
   return has_memory;
 }
 
-/// In what blocks memory for planned requests is mapped. All of a range is going to be used where steps are
-/// alike, once that was seen. Where they have lengths, a block may lie half in use at the end of each slot.
+/// In what blocks memory for planned requests is mapped. Where steps are alike all of a range is going to be
+/// used, but an odd one may pin blocks. Where they have lengths, one may lie half in use behind each slot.
 Bytes RuntimeAllocator::planned_block() const {
   const Plan& plan = follower_->plan();
   if (!follower_->is_proven()) return policy_.block;
