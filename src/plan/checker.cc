@@ -118,21 +118,44 @@ Time later(Time time, Time by) {
   return time > kForever - by ? kForever : time + by;
 }
 
+/// Whether a range may be one of a process, and can be added to.
+bool is_address(const Interval& range) {
+  constexpr Bytes kMost = Bytes{1} << 60U;
+  return !range.empty() && range.lower >= 0 && range.upper <= kMost;
+}
+
 /// True when the slot's bytes are some of the arena's. What this refuses could not even be added up.
 bool inside_arena(const Plan& plan, const Slot& slot) {
   return slot.size > 0 && slot.offset >= 0 && slot.size <= plan.arena &&
          slot.offset <= plan.arena - slot.size;
 }
 
-/// The slots in the arena over the prologue and two rounds of the step: enough to see one step meet the next.
+/// Where each slot lies, empty for none: those in gaps as if behind the arena.
+std::vector<Interval> places_of(const Plan& plan) {
+  std::vector<Interval> places;
+  places.reserve(plan.slots.size());
+  for (const Slot& slot : plan.slots) {
+    places.push_back(inside_arena(plan, slot) ? Interval{slot.offset, slot.offset + slot.size} : Interval{});
+  }
+  for (const auto& [slot, place] : plan.in_gaps) {
+    if (slot < places.size() && is_address(place))
+      places[slot] = {plan.arena + place.lower, plan.arena + place.upper};
+  }
+  return places;
+}
+
+/// The slots that have a place, over the prologue and two rounds of the step: enough to see one step meet the
+/// next.
 std::vector<Rectangle> unrolled(const Plan& plan) {
+  const std::vector<Interval> places = places_of(plan);
   std::vector<Rectangle> rectangles;
   const auto add = [&](std::size_t number, Time shift) {
     const Slot& slot = plan.slots[number];
-    if (!inside_arena(plan, slot)) return;
+    const Interval& place = places[number];
+    if (place.empty()) return;
     const Time birth = static_cast<Time>(number) + shift;
     rectangles.push_back(
-        {{birth, later(slot.death, shift)}, slot.offset, slot.size, slot.stream, text("slot ", number)});
+        {{birth, later(slot.death, shift)}, place.lower, place.length(), slot.stream, text("slot ", number)});
   };
   const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
   for (std::size_t i = 0; i < plan.slots.size(); ++i) add(i, 0);
@@ -162,6 +185,22 @@ void check_each_slot(const Plan& plan, Violations& violations) {
   }
 }
 
+void check_each_gap(const Plan& plan, Violations& violations) {
+  for (const auto& [number, place] : plan.in_gaps) {
+    if (number >= plan.slots.size()) {
+      violations.add("a gap is for slot ", number, ", which the plan does not have");
+      continue;
+    }
+    const Slot& slot = plan.slots[number];
+    if (slot.offset != kUnplanned) violations.add("slot ", number, " lies in the arena and in a gap");
+    if (!is_address(place) || place.length() != slot.size)
+      violations.add("slot ", number, " of ", slot.size, " bytes lies in a gap from ", place.lower, " to ",
+                     place.upper);
+    if (place.lower % plan.alignment != 0)
+      violations.add("slot ", number, " at ", place.lower, " is not aligned to ", plan.alignment);
+  }
+}
+
 /// What a plan says without its trace. Whether it has the form of a plan at all.
 bool check_slots(const Plan& plan, Violations& violations) {
   if (plan.prologue > plan.slots.size()) {
@@ -169,6 +208,7 @@ bool check_slots(const Plan& plan, Violations& violations) {
     return false;
   }
   check_each_slot(plan, violations);
+  if (plan.alignment > 0) check_each_gap(plan, violations);
   const std::vector<Rectangle> slots = unrolled(plan);
   check_overlaps(slots, violations);
   check_stream_gaps(slots, plan.stream_gap, violations);
@@ -192,11 +232,13 @@ std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace
 
 void check_requests(const Plan& plan, const Trace& trace, Violations& violations) {
   const std::vector<std::int64_t> slot_of = slots_of_requests(plan, trace, violations);
+  const std::vector<Interval> places = places_of(plan);
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < slot_of.size(); ++i) {
     if (slot_of[i] < 0) continue;
     const Slot& slot = plan.slots[static_cast<std::size_t>(slot_of[i])];
-    if (!inside_arena(plan, slot)) continue;
+    const Interval& place = places[static_cast<std::size_t>(slot_of[i])];
+    if (place.empty()) continue;
     const Request& request = trace.requests[i];
     // An empty request still holds its slot's first byte: its address is in use.
     const Bytes held = std::max<Bytes>(request.size, 1);
@@ -207,7 +249,7 @@ void check_requests(const Plan& plan, const Trace& trace, Violations& violations
     if (request.stream != slot.stream)
       violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
     rectangles.push_back(
-        {request.life, slot.offset, std::min(held, slot.size), request.stream, text("request ", i)});
+        {request.life, place.lower, std::min(held, slot.size), request.stream, text("request ", i)});
   }
   check_overlaps(rectangles, violations);
 }

@@ -229,6 +229,8 @@ void validate_plan(const Plan& plan, const std::string& name) {
 }  // namespace
 
 void write_plan(const Plan& plan, std::ostream& out) {
+  if (!plan.in_gaps.empty())
+    fail("a plan with slots in gaps of one process cannot be saved: make one without gaps");
   std::ostringstream body;
   body << kMagic << ' ' << kVersion << '\n'
        << "source " << one_line(plan.source) << '\n'

@@ -34,6 +34,7 @@
 
 namespace stweaver {
 
+/// Error for a plan that is good in one process alone (Plan::in_gaps).
 void write_plan(const Plan& plan, std::ostream& out);
 
 /// Error, naming `name`, the line and what is wrong, for anything that write_plan() did not write: another

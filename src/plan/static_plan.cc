@@ -1,5 +1,7 @@
 #include "plan/static_plan.h"
 
+#include <algorithm>
+
 #include "base/base.h"
 
 namespace stweaver {
@@ -14,6 +16,21 @@ std::string_view name_of(StepShape shape) {
       return "dynamic";
   }
   return "";
+}
+
+std::size_t planned_slots(const Plan& plan) {
+  const auto in_arena =
+      std::ranges::count_if(plan.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
+  return static_cast<std::size_t>(in_arena) + plan.in_gaps.size();
+}
+
+Bytes planned_bytes(const Plan& plan) {
+  Gaps used;
+  for (const GapPlace& gap : plan.in_gaps) used.push_back(gap.place);
+  join(used);
+  Bytes bytes = plan.arena;
+  for (const Interval& gap : used) bytes += gap.length();
+  return bytes;
 }
 
 std::uint64_t fingerprint_of(const Trace& trace) {

@@ -40,6 +40,15 @@ struct Slot {
   Bytes tile = 0;  ///< and is rounded up to multiples of this; 0 where it is not
 };
 
+/// Gaps among blocks of the process that outlive the plan: disjoint.
+using Gaps = std::vector<Interval>;
+
+/// A slot that lies beside the arena, in one of these.
+struct GapPlace {
+  std::uint32_t slot = 0;
+  Interval place;
+};
+
 /// `count` requests from `request` on stand in the slots from `slot` on.
 struct Run {
   RequestId request = 0;
@@ -63,7 +72,15 @@ struct Plan {
   std::size_t prologue_steps = 0;  ///< of the job's steps, those that begin within the prologue
   std::vector<Slot> slots;
   std::vector<Run> runs;  ///< which recorded requests the slots stand for, ascending
+  /// Places of slots that have none in the arena, in the order of slots: good in one process, so that no file
+  /// has them.
+  std::vector<GapPlace> in_gaps;
 };
+
+/// How many slots have a place.
+std::size_t planned_slots(const Plan& plan);
+/// The arena, and what slots take of gaps.
+Bytes planned_bytes(const Plan& plan);
 
 /// A number that two traces share only if they hold the same requests at the same times.
 std::uint64_t fingerprint_of(const Trace& trace);

@@ -9,7 +9,7 @@
 
 namespace stweaver {
 
-Plan plan_step(const Trace& trace, int enough) {
+Plan plan_step(const Trace& trace, int enough, const Gaps& gaps) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
   if (pattern.positions.empty()) return {};
@@ -17,7 +17,7 @@ Plan plan_step(const Trace& trace, int enough) {
   const bool is_enough = std::ssize(pattern.steps) >= enough && !last_step_is_new(pattern);
   if (steps_differ(trace, pattern) && !is_enough) return {};
   // One thread: the job needs the others.
-  Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true}).plan;
+  Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true, .gaps = gaps}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
   if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
   return plan;

@@ -12,6 +12,6 @@ inline constexpr int kStepsToDiffer = 3;
 /// nothing repeats, or steps differ and fewer than `enough` were recorded, or than twice as many where their
 /// sizes follow several lengths: of a few steps, two lengths are soon in the same order by chance. Error when
 /// the checker refuses it.
-Plan plan_step(const Trace& trace, int enough = kStepsToDiffer);
+Plan plan_step(const Trace& trace, int enough = kStepsToDiffer, const Gaps& gaps = {});
 
 }  // namespace stweaver

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "plan/fill_gaps.h"
 #include "profile/scale.h"
 
 namespace stweaver {
@@ -252,6 +253,29 @@ StepShape shape_of(const Trace& trace, const Pattern& pattern) {
   return lengths_foretell_sizes(pattern) ? StepShape::kVarying : StepShape::kDynamic;
 }
 
+/// Puts what lowers the arena into gaps, and leaves the rest of the job to be packed.
+void move_into_gaps(JobInstance& job, Plan& plan, const Gaps& gaps) {
+  std::vector<Item>& items = job.instance.items;
+  std::vector<bool> may;
+  may.reserve(items.size());
+  for (const auto& slots : job.slots_of) {
+    may.push_back(std::ranges::none_of(slots, [&](std::uint32_t slot) { return plan.slots[slot].varying; }));
+  }
+  const std::vector<Interval> places = fill_gaps(job.instance, may, gaps);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (places[i].empty()) {
+      items[kept] = items[i];
+      job.slots_of[kept++] = job.slots_of[i];
+      continue;
+    }
+    for (const std::uint32_t slot : job.slots_of[i]) plan.in_gaps.push_back({slot, places[i]});
+  }
+  items.resize(kept);
+  job.slots_of.resize(kept);
+  std::ranges::sort(plan.in_gaps, {}, &GapPlace::slot);
+}
+
 /// Turns the arena, as if it were a circle, so that what lives for ever lies at its beginning and not at its
 /// end. What was freed in the prologue and would be cut in two loses its place.
 void put_persistent_below(Plan& plan, Bytes persistent) {
@@ -287,11 +311,13 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   JobInstance& job = builder.job();
   Plan& plan = builder.plan();
 
-  const SearchResult result = search(finished(builder, options.stream_gap), {.threads = options.threads,
-                                                                             .timeout = options.timeout,
-                                                                             .anytime = options.anytime,
-                                                                             .stop = options.stop,
-                                                                             .improved = options.improved});
+  const Instance& instance = finished(builder, options.stream_gap);
+  if (!options.gaps.empty()) move_into_gaps(job, plan, options.gaps);
+  const SearchResult result = search(instance, {.threads = options.threads,
+                                                .timeout = options.timeout,
+                                                .anytime = options.anytime,
+                                                .stop = options.stop,
+                                                .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
   plan.shape = shape_of(trace, profile.pattern);

@@ -16,6 +16,7 @@ struct SynthesizeOptions {
   double timeout = 1;                   ///< seconds for the search
   bool step_only = false;               ///< leave out the prologue, persistent requests included
   std::optional<Time> stream_gap = {};  ///< requests; chosen when not given
+  Gaps gaps = {};                       ///< see fill_gaps()
   bool anytime = false;                 ///< see SearchOptions, these three
   std::stop_token stop = {};
   SearchWatch improved = {};

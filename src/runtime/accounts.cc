@@ -29,7 +29,7 @@ void Accounts::count_served(const LivingBlock& block, Unplanned why) {
   if (block.source == Source::kReused) ++statistics_.served.reused;
   if (in_plan) return;
   ++statistics_.served.unplanned[static_cast<std::size_t>(why)];
-  statistics_.unplanned_bytes += block.size;
+  if (why != Unplanned::kDynamic) statistics_.step.unplanned_bytes += block.size;
 }
 
 void Accounts::remove(const LivingBlock& block) {
@@ -96,7 +96,6 @@ void Accounts::end_step(const MappingStatistics& mapping) {
   statistics_.step = {};
   statistics_.step.peaks = {.requested = statistics_.requested, .reserved = statistics_.reserved()};
   served_before_ = statistics_.served;
-  unplanned_before_ = statistics_.unplanned_bytes;
   spent_before_ = spent(mapping);
   calls_before_ = mapping.maps + mapping.unmaps;
   ++statistics_.steps;
@@ -116,7 +115,6 @@ RuntimeStatistics Accounts::statistics(const MappingStatistics& mapping) const {
   all.mapping = mapping;
   all.nanoseconds = spent(mapping);
   all.step.served = all.served - served_before_;
-  all.step.unplanned_bytes = all.unplanned_bytes - unplanned_before_;
   all.step.nanoseconds = spent(mapping) - spent_before_;
   all.step.driver_calls = mapping.maps + mapping.unmaps - calls_before_;
   return all;

@@ -64,9 +64,8 @@ class Accounts {
   [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;
 
   RuntimeStatistics statistics_;
-  std::int64_t nanoseconds_ = 0;  ///< without the driver's
-  Served served_before_;          ///< when the step began, as all that follows
-  Bytes unplanned_before_ = 0;
+  std::int64_t nanoseconds_ = 0;   ///< without the driver's
+  Served served_before_;           ///< when the step began, as all that follows
   std::int64_t spent_before_ = 0;  ///< the driver's too
   std::int64_t calls_before_ = 0;
   Bytes peak_before_ = 0;  ///< of what was reserved

@@ -29,9 +29,7 @@ std::string objection_to(const Plan& plan, const Policy& policy) {
   if (plan.arena - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
     return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by lengths";
-  const bool places_any =
-      std::ranges::any_of(plan.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
-  return places_any ? "" : "it has a place for none of the requests";
+  return planned_slots(plan) > 0 ? "" : "it has a place for none of the requests";
 }
 
 /// Nobody knows who wrote it.
@@ -63,8 +61,8 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       requests_to_record_(policy_.first_search),
       fit_(policy_) {
   if (!options_.plan)
-    options_.plan = [enough = policy_.steps_to_differ](const Trace& trace) {
-      return plan_step(trace, enough);
+    options_.plan = [enough = policy_.steps_to_differ](const Trace& trace, const Gaps& gaps) {
+      return plan_step(trace, enough, gaps);
     };
   allocator_.place_unplanned(options_.place_unplanned);
   if (!saved || !begin_with(saved)) start_recording();
@@ -164,7 +162,9 @@ void LifeCycle::start_planning() {
   const auto trace = std::make_shared<Trace>(allocator_.recorded());
   trace->complete = true;
   log(text("planning from ", trace->requests.size(), " recorded requests"));
-  const auto work = [trace, plan = options_.plan] { return std::make_shared<const PlanIndex>(plan(*trace)); };
+  const auto work = [trace, plan = options_.plan, gaps = allocator_.lasting_gaps()] {
+    return std::make_shared<const PlanIndex>(plan(*trace, gaps));
+  };
   try {
     planner_ = std::async(std::launch::async, work);
   } catch (const std::system_error& error) {  // no more threads
@@ -211,10 +211,9 @@ bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_pro
     log(text("not following the plan: ", why_no_plan_));
     return false;
   }
-  const auto planned =
-      std::ranges::count_if(what.slots, [](const Slot& slot) { return slot.offset != kUnplanned; });
-  log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ", planned, " of ",
-           what.slots.size(), " requests planned"));
+  log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ",
+           planned_slots(what), " of ", what.slots.size(), " requests planned"));
+  followed_ = plan;
   why_no_plan_.clear();
   fit_.start();
   stage_ = Stage::kFollowing;
@@ -238,7 +237,7 @@ void LifeCycle::rest(int steps, const std::string& why) {
 /// Looks at the step that has ended under a plan.
 void LifeCycle::watch() {
   const StepStatistics step = allocator_.statistics().last_step;
-  const std::int64_t planned = allocator_.planned_in_step();
+  const std::int64_t planned = followed_->planned_in_step();
   if (allocator_.fit_lengths()) {
     log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
   } else if (allocator_.plan_costs_memory()) {
@@ -248,7 +247,7 @@ void LifeCycle::watch() {
   if (fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
                                        " planned requests found their places"));
-  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, allocator_.statistics().planned_arena)) return;
+  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, planned_bytes(followed_->plan()))) return;
   log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(step.unplanned_bytes),
            " were not in the plan"));
   // To see what changes; the first is prologue.

@@ -50,7 +50,7 @@ struct LifeCycleOptions {
   /// Requests that no plan has a place for, those of the recorded steps above all, are served in the arena
   /// and not by the upstream allocator: see RuntimeAllocator::place_unplanned().
   bool place_unplanned = true;
-  std::function<Plan(const Trace& trace)> plan;      ///< the planner; empty for plan_step()
+  std::function<Plan(const Trace& trace, const Gaps& gaps)> plan;  ///< the planner; empty for plan_step()
   std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };
 
@@ -120,6 +120,7 @@ class LifeCycle {
   std::int64_t requests_to_record_;    ///< where nobody marks steps
   // kPlanning and kWaiting
   std::future<std::shared_ptr<const PlanIndex>> planner_;
+  std::shared_ptr<const PlanIndex> followed_;  ///< last
   std::shared_ptr<const PlanIndex> saved_;
   // kFollowing
   PlanFit fit_;

@@ -53,10 +53,10 @@ class PlanFit {
     return astray_ >= policy_->patience && bear_more();
   }
 
-  /// Whether the job has changed: the last steps did not fit into a range of `arena` bytes, and were no odd
-  /// ones (an evaluation, a checkpoint). To be asked after each step.
-  bool is_outdated(const StepStatistics& step, Bytes arena) {
-    if (step.unplanned_bytes > arena / policy_->misfit_share) {
+  /// Whether the job has changed: the last steps did not fit a plan of `planned` bytes, and were no odd ones
+  /// (an evaluation, a checkpoint). To be asked after each step.
+  bool is_outdated(const StepStatistics& step, Bytes planned) {
+    if (step.unplanned_bytes > planned / policy_->misfit_share) {
       fits_ = 0;
       return ++misfits_ >= patience_ && bear_more();
     }

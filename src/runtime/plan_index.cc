@@ -11,6 +11,8 @@ PlanIndex::PlanIndex(Plan plan) : plan_(std::move(plan)), layout_(plan_) {
     fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
          kAlignment);
   }
+  gaps_.resize(plan_.slots.size());
+  for (const GapPlace& gap : plan_.in_gaps) gaps_[gap.slot] = gap.place;
   sort_by_stream();
   for (PlannedStream& stream : streams_) find_anchors(stream);
   count();
@@ -31,7 +33,7 @@ void PlanIndex::sort_by_stream() {
                               .length = slot.length,
                               .power = slot.power,
                               .tile = slot.tile,
-                              .planned = slot.offset != kUnplanned});
+                              .planned = slot.offset != kUnplanned || !gaps_[i].empty()});
   }
 }
 
@@ -62,7 +64,7 @@ void PlanIndex::count() {
     const Slot& slot = plan_.slots[i];
     add(i, slot.death);
     if (i >= plan_.prologue && slot.death != kForever) add(i + step, slot.death + static_cast<Time>(step));
-    if (i >= plan_.prologue && slot.offset != kUnplanned) ++planned_in_step_;
+    if (i >= plan_.prologue && (slot.offset != kUnplanned || !gaps_[i].empty())) ++planned_in_step_;
   }
   std::ptrdiff_t alive = 0;
   for (const std::ptrdiff_t more : change) {

@@ -87,6 +87,8 @@ class PlanIndex {
   [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
   /// Requests of the step.
   [[nodiscard]] std::size_t step_length() const { return plan_.slots.size() - plan_.prologue; }
+  /// Where in the process a slot lies that has its place in a gap (Plan::in_gaps); empty for all others.
+  [[nodiscard]] const Interval& gap_of(std::size_t slot) const { return gaps_[slot]; }
   /// Where slots lie, as planned.
   [[nodiscard]] const Layout& layout() const { return layout_; }
 
@@ -97,6 +99,7 @@ class PlanIndex {
 
   const Plan plan_;
   const Layout layout_;
+  std::vector<Interval> gaps_;  ///< by slot
   std::vector<PlannedStream> streams_;
   std::size_t lengths_ = 1;
   std::size_t most_alive_ = 0;

@@ -138,7 +138,8 @@ bool RuntimeAllocator::take_planned(const Interval& place, const AllocParams& as
 /// Puts memory behind a planned place where no block is. Whether some was missing.
 bool RuntimeAllocator::back_planned(const Interval& place) {
   const Bytes missing = memory_.missing(place);
-  if (missing == 0 || now_ < refused_until_) return false;
+  // A gap beside the range lost its memory when what kept it there was gone.
+  if (missing == 0 || now_ < refused_until_ || !overlaps(place, plan_range())) return false;
   Bytes idle = 0;
   (void)memory_.free_space.visit(place.lower, place.length(), [&](const Gap& gap) {
     idle += std::min(gap.end, place.upper) - std::max(gap.offset, place.lower);

@@ -75,6 +75,10 @@ class RuntimeAllocator {
   /// or has not the addresses: then all is as before.
   bool adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven = false);
 
+  /// Gaps among blocks that have outlived a step, by offset in the arena: a plan may use them
+  /// (Plan::in_gaps).
+  Gaps lasting_gaps();
+
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.
   void drop_plan();
 
@@ -101,8 +105,6 @@ class RuntimeAllocator {
   /// Whether the arena held more in the last step than ever before and than the plan needs, under a plan of
   /// steps that have lengths, and beyond the budget more than the slack and than in any step without a plan.
   [[nodiscard]] bool plan_costs_memory() const;
-  /// Slots of the step that the plan has a place for; 0 without a plan.
-  [[nodiscard]] std::int64_t planned_in_step() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
@@ -157,7 +159,6 @@ class RuntimeAllocator {
   [[nodiscard]] bool is_timed() const { return now_ % kTimed == 0; }
 
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
-  [[nodiscard]] std::optional<Bytes> base_for(Bytes size);
   [[nodiscard]] bool plan_raised_peak() const;
   [[nodiscard]] Bytes held_in_last_step() const;
 

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "arena/lasting_blocks.h"
 #include "runtime/runtime_allocator.h"
 
 namespace stweaver {
@@ -58,8 +59,10 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   accounts_.note_fallback(reserved);
-  std::optional<Bytes> base = base_for(policy_.most_growth * plan->plan().arena);
-  if (!base) base = base_for(plan->plan().arena);
+  const LastingBlocks lasting(memory_, blocks_, step_before_began_);
+  const Interval region = memory_.region(Region::kPlanned);
+  std::optional<Bytes> base = lasting.lowest_place(region, policy_.most_growth * plan->plan().arena);
+  if (!base) base = lasting.lowest_place(region, plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
@@ -141,27 +144,10 @@ Bytes RuntimeAllocator::held_in_last_step() const {
   return peaks.reserved - peaks.fallback_reserved;
 }
 
-std::int64_t RuntimeAllocator::planned_in_step() const {
+Gaps RuntimeAllocator::lasting_gaps() {
   const std::scoped_lock lock(mutex_);
-  return follower_ ? follower_->index().planned_in_step() : 0;
-}
-
-/// The lowest place for a plan of that size, at a page, where no block is in its way that has outlived a
-/// step: such a block may stay for ever. Nothing when there are not the addresses.
-std::optional<Bytes> RuntimeAllocator::base_for(Bytes size) {
-  const Interval region = memory_.region(Region::kPlanned);
-  std::vector<Interval> old;
-  blocks_.for_each([&](const LivingBlock& block) {
-    if (block.source == Source::kFallback || block.born > step_before_began_) return;
-    const Bytes offset = memory_.offset_of(block.address);
-    old.push_back({offset, offset + block.rounded});
-  });
-  std::sort(old.begin(), old.end(), [](const Interval& a, const Interval& b) { return a.lower < b.lower; });
-  Bytes base = region.lower;
-  for (const Interval& block : old) {
-    if (overlaps(block, {base, base + size})) base = align_up(block.upper, memory_.page_size());
-  }
-  return !region.empty() && base + size <= region.upper ? std::optional(base) : std::nullopt;
+  const LastingBlocks lasting(memory_, blocks_, step_before_began_);
+  return lasting.gaps_outside(memory_.region(Region::kPlanned));
 }
 
 void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {

@@ -47,7 +47,7 @@ struct Peaks {
 struct StepStatistics {
   Served served;
   Peaks peaks;
-  Bytes unplanned_bytes = 0;      ///< asked for by requests that no plan served
+  Bytes unplanned_bytes = 0;  ///< asked for by requests that neither the plan served nor left to the run time
   std::int64_t driver_calls = 0;  ///< to map and to unmap
   std::int64_t nanoseconds = 0;   ///< spent in the allocator; of calls without the driver one in 64 is timed
 };
@@ -60,7 +60,6 @@ struct RuntimeStatistics {
   Bytes reused = 0;              ///< of it, elsewhere in the plan's range
   Bytes unplanned = 0;           ///< of it, elsewhere in the arena
   Bytes fallback = 0;            ///< of it, from the fallback
-  Bytes unplanned_bytes = 0;     ///< asked for by all requests that no plan ever served
   Bytes allocated = 0;           ///< in the arena, after rounding, with what other streams still use
   Bytes waiting = 0;             ///< of it, what other streams still use of freed blocks
   Bytes arena = 0;               ///< memory behind the arena

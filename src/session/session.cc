@@ -74,9 +74,10 @@ void Session::begin_life(Place& place) {
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
   if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
-  life.plan = [this, &place](const Trace& trace) {
+  life.plan = [this, &place](const Trace& trace, const Gaps& gaps) {
     if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
-    return options_.save_path.empty() ? plan_step(trace) : plan_and_save(place, trace);
+    return options_.save_path.empty() ? plan_step(trace, kStepsToDiffer, gaps)
+                                      : plan_and_save(place, trace, gaps);
   };
   place.allocator.hold(options_.hold);
   const std::int64_t before = place.allocator.statistics().served.all();
@@ -89,8 +90,8 @@ void Session::begin_life(Place& place) {
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
 /// It is saved once the plan is followed, or where none can be, so that the next run need not find that out.
-Plan Session::plan_and_save(Place& place, const Trace& trace) {
-  Plan step = plan_step(trace);
+Plan Session::plan_and_save(Place& place, const Trace& trace, const Gaps& gaps) {
+  Plan step = plan_step(trace, kStepsToDiffer, gaps);
   if (step.slots.empty()) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
   const bool is_followed = step.shape != StepShape::kDynamic;
@@ -98,7 +99,7 @@ Plan Session::plan_and_save(Place& place, const Trace& trace) {
     place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
   } else if (place.saved == slots && is_followed) {
-    place.to_save = [step] { return step; };
+    place.to_save = [trace] { return plan_step(trace); };
   }
   if (!is_followed && place.to_save) save(place, std::exchange(place.to_save, nullptr));
   return step;

@@ -127,7 +127,7 @@ class Session {
   Place& place(int device);
   Place& make_place(int device);
   void begin_life(Place& place);
-  Plan plan_and_save(Place& place, const Trace& trace);
+  Plan plan_and_save(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_followed(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

@@ -57,9 +57,9 @@ class Life {
     how.place_unplanned = options.place_unplanned;
     if (!options.plans) how.record_steps = LifeCycleOptions::kAllSteps;
     how.log = [&log](const std::string& line) { log.push_back(line); };
-    how.plan = [this](const Trace& trace) {
+    how.plan = [this](const Trace& trace, const Gaps& gaps) {
       const auto begin = std::chrono::steady_clock::now();
-      Plan plan = plan_step(trace);
+      Plan plan = plan_step(trace, kStepsToDiffer, gaps);
       plan_seconds_ += seconds_since(begin);
       return plan;
     };

@@ -24,11 +24,6 @@ using testing::IsEmpty;
 
 constexpr Interval kEverywhere = {0, 4 * kGiB};
 
-/// Pages [first, last).
-Interval pages(Bytes first, Bytes last) {
-  return {first * kPage, last * kPage};
-}
-
 /// No memory beyond the most ever in use.
 ArenaPolicy without_slack() {
   ArenaPolicy policy;

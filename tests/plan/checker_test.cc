@@ -251,6 +251,51 @@ TEST_F(CheckPlan, ReportsALeastGapThatIsNotKept) {
   EXPECT_THAT(lines.front(), HasSubstr("bytes of another stream's"));
 }
 
+/// The same with the places of all slots of its own step in gaps.
+Plan moved_into_gaps(Plan plan) {
+  for (std::uint32_t i = 0; i < plan.slots.size(); ++i) {
+    Slot& slot = plan.slots[i];
+    if (i < plan.prologue || slot.offset == kUnplanned) continue;
+    plan.in_gaps.push_back({i, {slot.offset, slot.offset + slot.size}});
+    slot.offset = kUnplanned;
+  }
+  return plan;
+}
+
+TEST_F(CheckPlan, LooksAtSlotsInGapsAsAtOthers) {
+  plan_ = moved_into_gaps(checked_plan(trace_, {.step_only = true}));
+  ASSERT_GT(plan_.in_gaps.size(), 20);
+  EXPECT_THAT(check_plan(plan_, trace_), IsEmpty());
+  EXPECT_THAT(offence([](Plan& plan) { plan.in_gaps[5].place = plan.in_gaps[4].place; }),
+              HasSubstr("lies in a gap from"));
+  EXPECT_THAT(offence([](Plan& plan) {
+                Interval& place = plan.in_gaps[5].place;
+                place = {plan.in_gaps[4].place.lower, plan.in_gaps[4].place.lower + place.length()};
+              }),
+              HasSubstr("share bytes"));
+  EXPECT_THAT(offence([](Plan& plan) { --plan.slots[plan.in_gaps[5].slot].size; }),
+              HasSubstr("lies in a gap from"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.stream_gap = 1000; }), HasSubstr("less than the plan's 1000"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.slots[plan.in_gaps[0].slot].death = 1000; }),
+              HasSubstr("share bytes"));
+}
+
+TEST_F(CheckPlan, ReportsGapsThatMakeNoSense) {
+  plan_ = moved_into_gaps(checked_plan(trace_, {.step_only = true}));
+  const auto moved = [](Plan& plan, Bytes by) {
+    plan.in_gaps[0].place.lower += by;
+    plan.in_gaps[0].place.upper += by;
+  };
+  EXPECT_THAT(offence([](Plan& plan) { plan.in_gaps[0].slot = 1U << 30U; }),
+              HasSubstr("which the plan does not have"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.slots[plan.in_gaps[0].slot].offset = 0; }),
+              HasSubstr("in the arena and in a gap"));
+  EXPECT_THAT(offence([&](Plan& plan) { moved(plan, 1); }), HasSubstr("is not aligned"));
+  EXPECT_THAT(offence([&](Plan& plan) { moved(plan, -plan.in_gaps[0].place.lower - 512); }),
+              HasSubstr("lies in a gap from -512"));
+  EXPECT_THAT(offence([&](Plan& plan) { moved(plan, Bytes{1} << 61U); }), HasSubstr("lies in a gap from"));
+}
+
 TEST_F(CheckPlan, ReportsRecordedRequestsThatMeet) {
   // Slots that say they die early keep apart from each other, but the requests in them do not.
   Plan plan = plan_;

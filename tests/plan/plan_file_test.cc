@@ -122,6 +122,12 @@ TEST(PlanFile, KeepsOddNamesOnOneLine) {
   EXPECT_EQ(copy.winner, "");
 }
 
+TEST(PlanFile, RefusesToKeepWhatIsGoodInOneProcessAlone) {
+  Plan plan = busy_plan();
+  plan.in_gaps.push_back({3, {0, 512}});
+  EXPECT_THAT([&] { written(plan); }, testing::ThrowsMessage<Error>(HasSubstr("make one without gaps")));
+}
+
 TEST(PlanFile, ReadsInPiecesOfAnySize) {
   const std::string file = written(busy_plan());
   for (const std::size_t piece : {1U, 7U, 1000U})

@@ -10,15 +10,11 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 double ratio_of(const Plan& plan) {
   return static_cast<double>(plan.arena) / static_cast<double>(plan.lower_bound);
-}
-
-std::size_t planned_slots(const Plan& plan) {
-  return static_cast<std::size_t>(std::count_if(plan.slots.begin(), plan.slots.end(),
-                                                [](const Slot& slot) { return slot.offset != kUnplanned; }));
 }
 
 // ---- Real jobs
@@ -327,6 +323,53 @@ TEST(Fingerprint, ChangesWithEveryRequest) {
     other = trace;
     ++other.requests[i].stream;
     EXPECT_NE(fingerprint_of(other), fingerprint);
+  }
+}
+
+// ---- Gaps
+// -------------------------------------------------------------------------------------------------------
+
+TEST(Gaps, TakeWhatTheArenaIsTheLowerFor) {
+  const Trace trace = trained({}, 4);
+  const Plan without = checked_plan(trace, {.step_only = true});
+  const Bytes half = without.arena / 2;
+  const Plan plan = checked_plan(trace, {.step_only = true, .gaps = {{4096, 4096 + half}}});
+  EXPECT_LE(plan.lower_bound, without.lower_bound - half * 9 / 10);
+  EXPECT_LE(planned_bytes(plan), without.arena * 101 / 100);
+  EXPECT_EQ(planned_slots(plan), planned_slots(without));
+}
+
+TEST(Gaps, MayTakeAllOfAStep) {
+  const Trace trace = trained({}, 4);
+  const Plan without = checked_plan(trace, {.step_only = true});
+  const Plan plan = checked_plan(trace, {.step_only = true, .gaps = {{0, 4 * without.arena}}});
+  EXPECT_EQ(plan.arena, 0);
+  EXPECT_EQ(plan.in_gaps.size(), planned_slots(without));
+}
+
+TEST(Gaps, AreNotForSlotsWhoseSizeVaries) {
+  Training training({.layers = 4});
+  for (const Bytes scale : {8, 12, 5, 16, 9, 7}) training.step(scale);
+  const Plan plan = checked_plan(training.job.trace(), {.step_only = true, .gaps = {{0, kGiB}}});
+  ASSERT_EQ(plan.shape, StepShape::kVarying);
+  EXPECT_THAT(plan.in_gaps, Not(IsEmpty()));
+  for (const GapPlace& gap : plan.in_gaps) EXPECT_FALSE(plan.slots[gap.slot].varying);
+  EXPECT_GT(plan.arena, 0);
+}
+
+TEST(Gaps, OfAnySizesLeadToSoundPlansOfSeveralStreams) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Random random(seed);
+    const Stream side_stream = seed % 2 == 0 ? 0 : 7;
+    Training training({.layers = 5, .zero_grad_first = seed % 3 == 0, .side_stream = side_stream});
+    for (int step = 0; step < 4; ++step) training.step();
+    SynthesizeOptions options = {.step_only = true};
+    for (Bytes at = 0; options.gaps.size() < 12;) {
+      options.gaps.push_back({at, at + 512 * pick(random, 1, 200)});
+      at = options.gaps.back().upper + 512 * pick(random, 1, 9);
+    }
+    const Plan plan = checked_plan(training.job.trace(), options);
+    EXPECT_THAT(plan.in_gaps, Not(IsEmpty())) << "seed " << seed;
   }
 }
 

@@ -125,7 +125,7 @@ class LifeCycleTest : public ::testing::Test {
   /// A planner to which nothing repeats; it notes how many requests it was shown.
   LifeCycleOptions finding_nothing(std::vector<std::size_t>& seen) {
     LifeCycleOptions how = options();
-    how.plan = [&seen](const Trace& trace) {
+    how.plan = [&seen](const Trace& trace, const Gaps&) {
       seen.push_back(trace.requests.size());
       return Plan();
     };
@@ -187,6 +187,15 @@ TEST_F(LifeCycleTest, FollowsAPlanOnceItHasSeenTwoSteps) {
                                  HasSubstr("following a plan from step 4 on")));
 }
 
+TEST_F(LifeCycleTest, FillsTheGapsThatBlocksOfTheFirstStepsLeave) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 6);
+  EXPECT_EQ(life.stage(), Stage::kFollowing);
+  EXPECT_EQ(allocator.statistics().planned_arena, 0) << "so small a step needs no other memory";
+  EXPECT_EQ(last_step().planned, last_step().all());
+}
+
 TEST_F(LifeCycleTest, FollowsNoPlanOfTwoStepsThatAreAlikeByChance) {
   // Recording begins late, for a plan is followed at first that has nothing to do with the job.
   Plan foreign;
@@ -211,7 +220,7 @@ TEST_F(LifeCycleTest, FollowsNoPlanOfTwoStepsThatAreAlikeByChance) {
 }
 
 /// A planner that finds sizes to follow no length.
-Plan plan_of_no_length(const Trace& trace) {
+Plan plan_of_no_length(const Trace& trace, const Gaps&) {
   Plan plan = plan_step(trace);
   plan.shape = StepShape::kDynamic;
   return plan;
@@ -337,7 +346,7 @@ TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
 TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
   std::promise<void> go;
   LifeCycleOptions how = options();
-  how.plan = [ready = go.get_future().share()](const Trace& trace) {
+  how.plan = [ready = go.get_future().share()](const Trace& trace, const Gaps&) {
     ready.wait();
     return plan_step(trace);
   };
@@ -372,7 +381,7 @@ Plan saved_plan_of_steps() {
   RuntimeAllocator allocator(device, upstream);
   Plan plan;
   LifeCycleOptions how;
-  how.plan = [&](const Trace& trace) { return plan = plan_step(trace); };
+  how.plan = [&](const Trace& trace, const Gaps&) { return plan = plan_step(trace); };
   LifeCycle life(allocator, how);
   Program program(allocator);
   program.build();
@@ -503,7 +512,7 @@ TEST_F(LifeCycleTest, OneOddStepIsNoReasonToPlanAgain) {
 
 TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
   LifeCycleOptions how = options();
-  how.plan = [](const Trace&) -> Plan { fail("no idea"); };
+  how.plan = [](const Trace&, const Gaps&) -> Plan { fail("no idea"); };
   LifeCycle life(allocator, how);
   program.build();
   run(life, 6);
@@ -513,7 +522,7 @@ TEST_F(LifeCycleTest, APlannerThatFailsIsALineInTheLog) {
 
 TEST_F(LifeCycleTest, APlanThatPlansNothingIsNotFollowed) {
   LifeCycleOptions how = options();
-  how.plan = [](const Trace& trace) {
+  how.plan = [](const Trace& trace, const Gaps&) {
     Plan plan = plan_step(trace);
     for (Slot& slot : plan.slots) slot.offset = kUnplanned;
     return plan;
@@ -589,7 +598,7 @@ TEST(LifeCycle, ADeviceThatDoesNotMapIsOneLineInTheLogAndTheJobGoesOn) {
 TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   LifeCycleOptions how = options();
   how.place_unplanned = false;
-  how.plan = [](const Trace& trace) {
+  how.plan = [](const Trace& trace, const Gaps&) {
     Plan plan = plan_step(trace);
     plan.arena = plan.lower_bound = 64 * kCapacity;
     return plan;
@@ -622,7 +631,7 @@ TEST_F(LifeCycleTest, ASavedPlanWhoseSlotsOverlapIsRefusedInOneLine) {
 
 TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
   LifeCycleOptions how = options();
-  how.plan = [](const Trace& trace) {
+  how.plan = [](const Trace& trace, const Gaps&) {
     Plan plan = plan_step(trace);
     plan.arena = plan.lower_bound + 2 * Policy().slack(plan.lower_bound) + plan.alignment;
     return plan;

@@ -88,6 +88,21 @@ TEST_F(PlanFollowerTest, AdvisesThePlaceOfTheSlot) {
   EXPECT_EQ(follower.advise(params(2048)).place, activation.place) << "in each step";
 }
 
+TEST_F(PlanFollowerTest, GivesPlacesInGapsAsTheyAre) {
+  Plan plan;
+  plan.arena = 1024;
+  plan.slots = {slot(1024, 0, 2), slot(2048, kUnplanned, 3), slot(512, kUnplanned, 3)};
+  plan.in_gaps = {{1, {kMiB, kMiB + 2048}}};
+  PlanFollower follower(std::make_shared<PlanIndex>(std::move(plan)), kBase, policy);
+  EXPECT_EQ(follower.index().planned_in_step(), 2);
+  EXPECT_EQ(follower.advise(params(1024)).place, (Interval{kBase, kBase + 1024}));
+  const Advice in_gap = follower.advise(params(1600));
+  EXPECT_EQ(in_gap.place, (Interval{kMiB, kMiB + 2048}));
+  EXPECT_EQ(in_gap.life, 2);
+  EXPECT_EQ(in_gap.why, Unplanned::kOccupied) << "should the place be";
+  EXPECT_EQ(follower.advise(params(512)).why, Unplanned::kDynamic);
+}
+
 TEST_F(PlanFollowerTest, TellsWhichPlacesAnotherStreamIsGoingToUse) {
   PlanFollower follower =
       follow({slot(1024, 0, 1), slot(2048, 4096, 2), slot(512, 0, 3, 7), slot(4096, 8192, 4, 7)});

@@ -24,9 +24,11 @@ namespace {
 
 using testing::AllOf;
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::Property;
 using testing::ThrowsMessage;
 
 std::shared_ptr<const PlanIndex> index_of(Plan plan) {
@@ -312,6 +314,8 @@ TEST(RuntimeAllocator, CountsWhyTheFallbackServed) {
   EXPECT_EQ(missed[static_cast<std::size_t>(Unplanned::kTooLarge)], 1);
   EXPECT_EQ(missed[static_cast<std::size_t>(Unplanned::kPool)], 1);
   EXPECT_EQ(missed[static_cast<std::size_t>(Unplanned::kOccupied)], 1);
+  EXPECT_EQ(watched.allocator.statistics().step.unplanned_bytes, 1000 + 777 + 20000 + 4096 + 4096)
+      << "all but what the plan itself has no place for";
 }
 
 TEST(RuntimeAllocator, KeepsTheStatisticsOfTheStepAndOfTheOneBefore) {
@@ -935,6 +939,60 @@ TEST(RuntimeAllocator, PutsANewPlanWhereNobodyHasOutlivedAStep) {
   EXPECT_EQ(watched.allocator.statistics().served.planned, 3) << "the old block is in nobody's way";
 }
 
+/// Three blocks of 4 MiB side by side, of which the middle one is gone, and a plan whose one slot takes its
+/// place.
+class GapOfAPlan : public testing::Test {
+ protected:
+  void SetUp() override {
+    watched.allocator.place_unplanned(true);
+    std::vector<void*> blocks;
+    for (int i = 0; i < 3; ++i) blocks.push_back(watched.allocate(4 * kMiB));
+    gap = blocks[1];
+    kept = {blocks[0], blocks[2]};
+    for (int i = 0; i < 2; ++i) watched.begin_step();
+    watched.free(gap);
+    gaps = watched.allocator.lasting_gaps();
+    Plan plan;
+    plan.slots = {{.size = 4 * kMiB, .stream = 0, .death = 1}};
+    plan.in_gaps = {{0, {gaps.front().lower, gaps.front().lower + 4 * kMiB}}};
+    ASSERT_TRUE(watched.allocator.adopt(index_of(std::move(plan)), true));
+  }
+
+  HostDevice device{kGiB};
+  CachingUpstream upstream{AllocatorSettings(), device};
+  Watched watched{device, upstream};
+  void* gap = nullptr;
+  std::vector<void*> kept;
+  Gaps gaps;
+};
+
+TEST_F(GapOfAPlan, IsWhatLastingBlocksLeaveOfTheirExtents) {
+  EXPECT_THAT(gaps, ElementsAre(Property(&Interval::length, 4 * kMiB), Property(&Interval::length, 4 * kMiB)))
+      << "and the end of the extent";
+}
+
+TEST_F(GapOfAPlan, ServesItsSlotAndTakesNoMemory) {
+  const Bytes before = watched.allocator.statistics().arena;
+  for (int step = 0; step < 3; ++step) {
+    void* const block = watched.allocate(4 * kMiB);
+    EXPECT_EQ(block, gap);
+    watched.free(block);
+    watched.begin_step();
+  }
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 3);
+  EXPECT_EQ(watched.allocator.statistics().arena, before);
+}
+
+TEST_F(GapOfAPlan, IsNoPlaceWhereItsMemoryIsGone) {
+  for (void* const block : kept) watched.free(block);
+  watched.allocator.empty_cache();
+  ASSERT_EQ(watched.allocator.statistics().arena, 0);
+  watched.begin_step();
+  watched.free(watched.allocate(4 * kMiB));
+  EXPECT_EQ(watched.allocator.statistics().served.planned, 0);
+  EXPECT_EQ(watched.allocator.statistics().step.unplanned_bytes, 4 * kMiB);
+}
+
 TEST(RuntimeAllocator, GivesTheArenaBackWhenThePlanIsDropped) {
   HostDevice device(kGiB);
   CachingUpstream upstream(AllocatorSettings(), device);
@@ -988,7 +1046,7 @@ TEST(RuntimeAllocator, WithoutAPlanServesFromTheArena) {
   EXPECT_EQ(now.arena, 16 * kMiB) << "a block of memory at once";
   EXPECT_EQ(now.fallback_reserved, 0);
   EXPECT_EQ(now.served.unplanned[static_cast<std::size_t>(Unplanned::kNoPlan)], 1) << "no plan served it";
-  EXPECT_EQ(now.unplanned_bytes, 5 * kMiB);
+  EXPECT_EQ(now.step.unplanned_bytes, 5 * kMiB);
   watched.free(block);
   EXPECT_THAT([&] { watched.allocator.free(block); }, ThrowsMessage<Error>(HasSubstr("freed twice")));
   watched.allocator.empty_cache();
