@@ -5,6 +5,7 @@
 #include "plan/checker.h"        // IWYU pragma: export
 #include "plan/class_sweep.h"    // IWYU pragma: export
 #include "plan/core.h"           // IWYU pragma: export
+#include "plan/fill_gaps.h"      // IWYU pragma: export
 #include "plan/homophase.h"      // IWYU pragma: export
 #include "plan/instance.h"       // IWYU pragma: export
 #include "plan/plan_file.h"      // IWYU pragma: export
