@@ -65,10 +65,10 @@ TEST_F(LastingBlocksTest, LeaveGapsInTheExtentsThatTheyKeepFromMoving) {
   live({6 * kPage, 7 * kPage}, 3);
   live({7 * kPage, 8 * kPage - 512}, 3);
   live({10 * kPage, 11 * kPage}, 20);
-  EXPECT_THAT(lasting().gaps_outside({}), ElementsAre(Interval(0, kPage), Interval(kPage + 512, 4 * kPage),
-                                                      Interval(8 * kPage - 512, 8 * kPage)))
+  EXPECT_THAT(lasting().gaps_outside({}), ElementsAre(Interval{0, kPage}, Interval{kPage + 512, 4 * kPage},
+                                                      Interval{8 * kPage - 512, 8 * kPage}))
       << "what was born later is going to be gone, and with it what holds the last extent";
-  EXPECT_THAT(lasting().gaps_outside(pages(0, 5)), ElementsAre(Interval(8 * kPage - 512, 8 * kPage)));
+  EXPECT_THAT(lasting().gaps_outside(pages(0, 5)), ElementsAre(Interval{8 * kPage - 512, 8 * kPage}));
   EXPECT_THAT(lasting(2).gaps_outside({}), IsEmpty());
 }
 

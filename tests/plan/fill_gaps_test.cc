@@ -38,7 +38,7 @@ TEST(FillGaps, PutsTheLargestOfTheFullestTimeIntoTheSmallestGapThatHoldsIt) {
   const Instance instance =
       instance_of({{.size = 20, .life = {0, 4}}, {.size = 9, .life = {1, 3}}, {.size = 5, .life = {1, 3}}});
   EXPECT_THAT(filled(instance, {{100, 112}, {200, 210}}),
-              ElementsAre(kInNoGap, Interval(200, 209), Interval(100, 105)));
+              ElementsAre(kInNoGap, Interval{200, 209}, Interval{100, 105}));
 }
 
 TEST(FillGaps, LeavesInTheArenaWhatDoesNotMakeItHigher) {
@@ -52,28 +52,28 @@ TEST(FillGaps, LowersOneTimeAfterTheOther) {
                                          {.size = 7, .life = {4, 6}},
                                          {.size = 1, .life = {7, 8}}});
   EXPECT_THAT(filled(instance, {{100, 108}}),
-              ElementsAre(kInNoGap, Interval(100, 108), Interval(100, 107), Interval(100, 101)))
+              ElementsAre(kInNoGap, Interval{100, 108}, Interval{100, 107}, Interval{100, 101}))
       << "which never meet";
 }
 
 TEST(FillGaps, KeepsApartWhatMeetsInTheNextStep) {
   Instance instance = instance_of({{.size = 8, .life = {6, 9}, .echo = {0, 2}}, {.size = 8, .life = {1, 4}}});
   instance.cycle = {0, 9};
-  EXPECT_THAT(filled(instance, {{100, 108}}), ElementsAre(Interval(100, 108), kInNoGap));
+  EXPECT_THAT(filled(instance, {{100, 108}}), ElementsAre(Interval{100, 108}, kInNoGap));
 }
 
 TEST(FillGaps, ServesOneLaneInEachGap) {
   const Instance instance = instance_of(
       {{.size = 8, .life = {0, 2}}, {.size = 8, .life = {4, 6}, .lane = 1}, {.size = 8, .life = {7, 8}}});
-  EXPECT_THAT(filled(instance, {{100, 108}}), ElementsAre(Interval(100, 108), kInNoGap, kInNoGap))
+  EXPECT_THAT(filled(instance, {{100, 108}}), ElementsAre(Interval{100, 108}, kInNoGap, kInNoGap))
       << "the second keeps the arena as high as it is: the third would gain nothing";
   EXPECT_THAT(filled(instance, {{100, 108}, {200, 208}}),
-              ElementsAre(Interval(100, 108), Interval(200, 208), Interval(100, 108)));
+              ElementsAre(Interval{100, 108}, Interval{200, 208}, Interval{100, 108}));
 }
 
 TEST(FillGaps, MovesNothingThatMayNot) {
   const Instance instance = instance_of({{.size = 9, .life = {0, 2}}, {.size = 5, .life = {0, 2}}});
-  EXPECT_THAT(fill_gaps(instance, {false, true}, {{100, 109}}), ElementsAre(kInNoGap, Interval(100, 105)));
+  EXPECT_THAT(fill_gaps(instance, {false, true}, {{100, 109}}), ElementsAre(kInNoGap, Interval{100, 105}));
 }
 
 // ---- Random instances
