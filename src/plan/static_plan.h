@@ -40,7 +40,8 @@ struct Slot {
   Bytes tile = 0;  ///< and is rounded up to multiples of this; 0 where it is not
 };
 
-/// Gaps among blocks of the process that outlive the plan: disjoint.
+/// Gaps among blocks of one process that outlive the plan, by offset in what the process calls its arena:
+/// disjoint.
 using Gaps = std::vector<Interval>;
 
 /// A slot that lies beside the arena, in one of these.

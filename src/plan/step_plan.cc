@@ -9,7 +9,7 @@
 
 namespace stweaver {
 
-Plan plan_step(const Trace& trace, int enough, const Gaps& gaps) {
+Plan plan_step(const Trace& trace, const Gaps& gaps, int enough) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
   if (pattern.positions.empty()) return {};

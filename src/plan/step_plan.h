@@ -11,7 +11,7 @@ inline constexpr int kStepsToDiffer = 3;
 /// A plan for the step that repeats, by synthesize(), proven by the independent checker; without slots when
 /// nothing repeats, or steps differ and fewer than `enough` were recorded, or than twice as many where their
 /// sizes follow several lengths: of a few steps, two lengths are soon in the same order by chance. Error when
-/// the checker refuses it.
-Plan plan_step(const Trace& trace, int enough = kStepsToDiffer, const Gaps& gaps = {});
+/// the checker refuses it. It may use `gaps` (fill_gaps()).
+Plan plan_step(const Trace& trace, const Gaps& gaps = {}, int enough = kStepsToDiffer);
 
 }  // namespace stweaver

@@ -55,7 +55,6 @@ class Accounts {
   /// Whether the driver was called for memory in the last step.
   [[nodiscard]] bool memory_moved() const { return statistics_.last_step.driver_calls > 0; }
   [[nodiscard]] const Served& last_step() const { return statistics_.last_step.served; }
-  [[nodiscard]] Bytes reserved() const { return statistics_.reserved(); }
 
  private:
   Bytes& living_of(Source source);

@@ -62,7 +62,7 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       fit_(policy_) {
   if (!options_.plan)
     options_.plan = [enough = policy_.steps_to_differ](const Trace& trace, const Gaps& gaps) {
-      return plan_step(trace, enough, gaps);
+      return plan_step(trace, gaps, enough);
     };
   allocator_.place_unplanned(options_.place_unplanned);
   if (!saved || !begin_with(saved)) start_recording();
@@ -247,7 +247,7 @@ void LifeCycle::watch() {
   if (fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
                                        " planned requests found their places"));
-  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, planned_bytes(followed_->plan()))) return;
+  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, followed_->planned_bytes())) return;
   log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(step.unplanned_bytes),
            " were not in the plan"));
   // To see what changes; the first is prologue.

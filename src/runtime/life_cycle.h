@@ -120,7 +120,7 @@ class LifeCycle {
   std::int64_t requests_to_record_;    ///< where nobody marks steps
   // kPlanning and kWaiting
   std::future<std::shared_ptr<const PlanIndex>> planner_;
-  std::shared_ptr<const PlanIndex> followed_;  ///< last
+  std::shared_ptr<const PlanIndex> followed_;  ///< the last that was
   std::shared_ptr<const PlanIndex> saved_;
   // kFollowing
   PlanFit fit_;

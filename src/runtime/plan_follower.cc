@@ -53,10 +53,12 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   slot_ = match->slot;
   const Slot& slot = plan().slots[slot_];
   const Time life = life_of(slot_);
-  if (const Interval& gap = index().gap_of(slot_); !gap.empty() && asked.rounded <= gap.length())
+  if (slot.offset == kUnplanned) {
+    const Interval& gap = index().gap_of(slot_);
+    if (asked.rounded > gap.length()) return {.why = Unplanned::kDynamic, .life = life};
     return {
         .place = Interval{gap.lower, gap.lower + asked.rounded}, .why = Unplanned::kOccupied, .life = life};
-  if (slot.offset == kUnplanned) return {.why = Unplanned::kDynamic, .life = life};
+  }
   if (match->tells_length && plan().shape == StepShape::kVarying && matcher_.knows(asked.stream))
     note_length(slot_, static_cast<double>(asked.rounded) / static_cast<double>(slot.size));
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};

@@ -6,7 +6,8 @@
 
 namespace stweaver {
 
-PlanIndex::PlanIndex(Plan plan) : plan_(std::move(plan)), layout_(plan_) {
+PlanIndex::PlanIndex(Plan plan)
+    : plan_(std::move(plan)), layout_(plan_), planned_bytes_(stweaver::planned_bytes(plan_)) {
   if (plan_.alignment % kAlignment != 0) {
     fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
          kAlignment);
@@ -33,7 +34,7 @@ void PlanIndex::sort_by_stream() {
                               .length = slot.length,
                               .power = slot.power,
                               .tile = slot.tile,
-                              .planned = slot.offset != kUnplanned || !gaps_[i].empty()});
+                              .planned = has_place(i)});
   }
 }
 
@@ -64,7 +65,7 @@ void PlanIndex::count() {
     const Slot& slot = plan_.slots[i];
     add(i, slot.death);
     if (i >= plan_.prologue && slot.death != kForever) add(i + step, slot.death + static_cast<Time>(step));
-    if (i >= plan_.prologue && (slot.offset != kUnplanned || !gaps_[i].empty())) ++planned_in_step_;
+    if (i >= plan_.prologue && has_place(i)) ++planned_in_step_;
   }
   std::ptrdiff_t alive = 0;
   for (const std::ptrdiff_t more : change) {

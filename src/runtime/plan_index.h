@@ -85,6 +85,8 @@ class PlanIndex {
   [[nodiscard]] std::size_t lengths() const { return lengths_; }
   /// Slots of the step that have a place.
   [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
+  /// The arena, and what slots take of gaps.
+  [[nodiscard]] Bytes planned_bytes() const { return planned_bytes_; }
   /// Requests of the step.
   [[nodiscard]] std::size_t step_length() const { return plan_.slots.size() - plan_.prologue; }
   /// Where in the process a slot lies that has its place in a gap (Plan::in_gaps); empty for all others.
@@ -93,12 +95,16 @@ class PlanIndex {
   [[nodiscard]] const Layout& layout() const { return layout_; }
 
  private:
+  [[nodiscard]] bool has_place(std::size_t slot) const {
+    return plan_.slots[slot].offset != kUnplanned || !gaps_[slot].empty();
+  }
   void sort_by_stream();
   void find_anchors(PlannedStream& stream) const;
   void count();
 
   const Plan plan_;
   const Layout layout_;
+  const Bytes planned_bytes_;
   std::vector<Interval> gaps_;  ///< by slot
   std::vector<PlannedStream> streams_;
   std::size_t lengths_ = 1;

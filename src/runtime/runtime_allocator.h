@@ -75,8 +75,7 @@ class RuntimeAllocator {
   /// or has not the addresses: then all is as before.
   bool adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven = false);
 
-  /// Gaps among blocks that have outlived a step, by offset in the arena: a plan may use them
-  /// (Plan::in_gaps).
+  /// Gaps among blocks that have outlived a step, by offset: a plan may use them (Plan::in_gaps).
   Gaps lasting_gaps();
 
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.

@@ -76,8 +76,7 @@ void Session::begin_life(Place& place) {
   if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
   life.plan = [this, &place](const Trace& trace, const Gaps& gaps) {
     if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
-    return options_.save_path.empty() ? plan_step(trace, kStepsToDiffer, gaps)
-                                      : plan_and_save(place, trace, gaps);
+    return options_.save_path.empty() ? plan_step(trace, gaps) : plan_and_save(place, trace, gaps);
   };
   place.allocator.hold(options_.hold);
   const std::int64_t before = place.allocator.statistics().served.all();
@@ -91,7 +90,7 @@ void Session::begin_life(Place& place) {
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
 /// It is saved once the plan is followed, or where none can be, so that the next run need not find that out.
 Plan Session::plan_and_save(Place& place, const Trace& trace, const Gaps& gaps) {
-  Plan step = plan_step(trace, kStepsToDiffer, gaps);
+  Plan step = plan_step(trace, gaps);
   if (step.slots.empty()) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
   const bool is_followed = step.shape != StepShape::kDynamic;

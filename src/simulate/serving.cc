@@ -59,7 +59,7 @@ class Life {
     how.log = [&log](const std::string& line) { log.push_back(line); };
     how.plan = [this](const Trace& trace, const Gaps& gaps) {
       const auto begin = std::chrono::steady_clock::now();
-      Plan plan = plan_step(trace, kStepsToDiffer, gaps);
+      Plan plan = plan_step(trace, gaps);
       plan_seconds_ += seconds_since(begin);
       return plan;
     };
