@@ -102,6 +102,40 @@ class Sheet {
   std::vector<Row> rows_;
 };
 
+/// Columns that tell the shape of a model.
+constexpr std::initializer_list<const char*> kShape = {"layers", "hidden", "heads", "vocab"};
+
+/// A model by its shape: a GPT where the table does not tell. `vocabulary` is for those that do not tell that.
+ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row,
+                    std::optional<int> vocabulary = std::nullopt) {
+  ModelShape model;
+  model.layers = sheet.whole(row, "layers");
+  model.hidden = sheet.whole(row, "hidden");
+  model.ffn = sheet.whole(row, "ffn", 4 * model.hidden);
+  model.heads = sheet.whole(row, "heads");
+  model.kv_heads = sheet.whole(row, "kv_heads", model.heads);
+  model.head_dim = sheet.whole(row, "head_dim", model.heads > 0 ? model.hidden / model.heads : 0);
+  model.vocabulary = sheet.whole(row, "vocab", vocabulary);
+  model.gated_mlp = sheet.whole(row, "swiglu", 0) != 0;
+  model.tied_embeddings = sheet.whole(row, "untied", 0) == 0;
+  model.experts = sheet.whole(row, "experts", 0);
+  model.topk = sheet.whole(row, "topk", 0);
+  model.expert_ffn = model.experts > 0 ? sheet.whole(row, "moe_ffn", model.ffn) : 0;
+  model.shared_ffn = sheet.whole(row, "shared_ffn", 0);
+  model.moe_layers = model.experts > 0 ? model.layers : 0;
+  model.name = text(model.experts > 0 ? "moe-" : "gpt-", model.layers, "x", model.hidden);
+  return model;
+}
+
+/// The public model that a row names, or else the shape that it gives.
+ModelShape model_of(const Sheet& sheet, const Sheet::Row& row) {
+  const std::string name = sheet.cell(row, "model");
+  if (!sheet.has(kShape) || is_known_model(name)) return known_model(name);
+  ModelShape model = shape_of(sheet, row);
+  if (!name.empty()) model.name = name;
+  return model;
+}
+
 void read_layout(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
   how.gpus = sheet.whole(row, "gpus");
   how.tp = sheet.whole(row, "tp");
@@ -123,17 +157,7 @@ void read_recompute(const Sheet& sheet, const Sheet::Row& row, Configuration& ho
 /// parallelism, optimizer states not shared.
 Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
-  ModelShape& model = measured.job.model;
-  model.layers = sheet.whole(row, "layers");
-  model.hidden = sheet.whole(row, "hidden");
-  model.ffn = sheet.whole(row, "ffn", 4 * model.hidden);
-  model.heads = sheet.whole(row, "heads");
-  model.kv_heads = model.heads;
-  model.head_dim = model.heads > 0 ? model.hidden / model.heads : 0;
-  model.vocabulary = sheet.whole(row, "vocab", 50257);
-  model.gated_mlp = false;
-  model.tied_embeddings = true;
-  model.name = text("gpt-", model.layers, "x", model.hidden);
+  measured.job.model = shape_of(sheet, row, 50257);
   Gpu& gpu = measured.job.gpu;
   gpu = known_gpu(sheet.cell(row, "gpu"));
   gpu.domain = sheet.whole(row, "node_size", gpu.domain);
@@ -181,7 +205,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   const std::string release = sheet.cell(row, "release");
   how.fused_experts = release.empty() || release >= "26.06";
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
-  measured.job.model = known_model(sheet.cell(row, "model"));
+  measured.job.model = model_of(sheet, row);
   if (sheet.cell(row, "note").find("w/o MTP") != std::string::npos) measured.job.model.mtp_layers = 0;
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
@@ -215,7 +239,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
-  measured.job.model = known_model(sheet.cell(row, "model"));
+  measured.job.model = model_of(sheet, row);
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
   // The largest of all GPUs, with the expandable segments that its launch script asks for.
@@ -224,27 +248,6 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
                        .reserved = true,
                        .stage = -1};
   return measured;
-}
-
-/// What a table of peaks says of a model by its shape.
-ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row) {
-  ModelShape model;
-  model.layers = sheet.whole(row, "layers");
-  model.hidden = sheet.whole(row, "hidden");
-  model.ffn = sheet.whole(row, "ffn", 4 * model.hidden);
-  model.heads = sheet.whole(row, "heads");
-  model.kv_heads = sheet.whole(row, "kv_heads", model.heads);
-  model.head_dim = sheet.whole(row, "head_dim", model.heads > 0 ? model.hidden / model.heads : 0);
-  model.vocabulary = sheet.whole(row, "vocab");
-  model.gated_mlp = sheet.whole(row, "swiglu", 0) != 0;
-  model.tied_embeddings = sheet.whole(row, "untied", 0) == 0;
-  model.experts = sheet.whole(row, "experts", 0);
-  model.topk = sheet.whole(row, "topk", 0);
-  model.expert_ffn = model.experts > 0 ? sheet.whole(row, "moe_ffn", model.ffn) : 0;
-  model.shared_ffn = sheet.whole(row, "shared_ffn", 0);
-  model.moe_layers = model.experts > 0 ? model.layers : 0;
-  model.name = text(model.experts > 0 ? "moe-" : "gpt-", model.layers, "x", model.hidden);
-  return model;
 }
 
 /// The whole number behind a name among arguments; 0 where it is not there.
@@ -284,8 +287,7 @@ void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how
 /// has its own shape.
 Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
-  const std::string name = sheet.cell(row, "model");
-  measured.job.model = name.empty() ? shape_of(sheet, row) : known_model(name);
+  measured.job.model = model_of(sheet, row);
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   Configuration& how = measured.job.configuration;
   read_layout(sheet, row, how);
@@ -339,6 +341,7 @@ struct Kind {
   const char* name;
   const char* stack;
   RowReader read;
+  bool names_models;  ///< by a column `model`, or else tells their shape
   std::initializer_list<const char*> columns;
 };
 
@@ -346,28 +349,33 @@ constexpr Kind kKinds[] = {
     {"vtrain",
      "megatron-deepspeed",
      vtrain_row,
+     false,
      {"gpu", "gpus", "layers", "hidden", "heads", "seq", "tp", "pp", "mbs", "gbs", "iteration_ms"}},
     {"bridge",
      "megatron",
      bridge_row,
-     {"model", "gpu", "gpus", "precision", "gbs", "mbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
+     true,
+     {"gpu", "gpus", "precision", "gbs", "mbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
     {"torchtitan",
      "torchtitan",
      torchtitan_row,
-     {"model", "gpu", "gpus", "local_batch", "gbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
+     true,
+     {"gpu", "gpus", "local_batch", "gbs", "seq", "tp", "pp", "tokens_per_s_per_gpu"}},
     {"memory",
      "megatron",
      memory_row,
-     {"gpu", "gpus", "layers", "hidden", "heads", "seq", "vocab", "tp", "pp", "mbs", "gbs",
-      "peak_allocated_bytes"}},
+     true,
+     {"gpu", "gpus", "seq", "tp", "pp", "mbs", "gbs", "peak_allocated_bytes"}},
 };
 
 const Kind& kind_of(const Sheet& sheet, const std::string& name) {
+  const bool has_model = sheet.has({"model"}) || sheet.has(kShape);
   for (const Kind& kind : kKinds)
-    if (sheet.has(kind.columns)) return kind;
+    if (sheet.has(kind.columns) && (has_model || !kind.names_models)) return kind;
   std::string wanted;
   for (const Kind& kind : kKinds) {
     wanted += wanted.empty() ? "" : "; or";
+    if (kind.names_models) wanted += " model (or layers hidden heads vocab)";
     for (const char* column : kind.columns) wanted += std::string(" ") + column;
   }
   fail(name, ": no table that can be predicted; its columns must be", wanted);

@@ -279,6 +279,10 @@ std::span<const ModelShape> known_models() {
   return models;
 }
 
+bool is_known_model(const std::string& name) {
+  return std::ranges::any_of(known_models(), [&](const ModelShape& model) { return model.name == name; });
+}
+
 const ModelShape& known_model(const std::string& name) {
   std::string names;
   for (const ModelShape& model : known_models()) {

@@ -71,6 +71,7 @@ ModelShape read_model(const std::string& json, const std::string& name);
 
 /// Shapes of public models, from their published configurations.
 std::span<const ModelShape> known_models();
+bool is_known_model(const std::string& name);
 /// One of them. Error when there is no such model.
 const ModelShape& known_model(const std::string& name);
 
