@@ -41,6 +41,25 @@ double input_bytes(const Configuration& how) {
   return kHalf;
 }
 
+/// Bytes that go through memory to make an element of an operand narrow for a product: in bf16 it is read,
+/// once for the largest and once to be written. Scales of blocks need no largest of all, but every operand
+/// twice, in rows and in columns; so do scales of rows.
+double narrowing_bytes(const Configuration& how) {
+  switch (how.precision) {
+    case Precision::kBf16:
+      return 0;
+    case Precision::kFp8:
+      return 2 * kHalf + 1;
+    case Precision::kFp8Rowwise:
+      return 2 * (2 * kHalf + 1);
+    case Precision::kMxfp8:
+      return kHalf + 2 * 1;
+    case Precision::kNvfp4:
+      return 2 * kHalf + 2 * 0.5;
+  }
+  return 0;
+}
+
 /// Sizes of one layer, in elements on one rank.
 struct Sizes {
   explicit Sizes(const Job& job)
@@ -111,6 +130,7 @@ Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output
   if (in_place) memory.saved.push_back(tape.next());
   if (keeps && s.kept_input == kHalf) memory.saved.push_back(x);
   if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
+  memory.narrowing = {narrowing_bytes(s.how) * input, narrowing_bytes(s.how) * output};
   memory.backward = backward + s.gradient_of(weights) + s.gathered + (keeps ? 0 : s.again() * kHalf * input);
   return tape.apply({x}, kHalf * output, memory);
 }

@@ -105,9 +105,9 @@ class Sheet {
 /// Columns that tell the shape of a model.
 constexpr std::initializer_list<const char*> kShape = {"layers", "hidden", "heads", "vocab"};
 
-/// A model by its shape: a GPT where the table does not tell. `vocabulary` is for those that do not tell that.
-ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row,
-                    std::optional<int> vocabulary = std::nullopt) {
+/// A model by its shape: a GPT where the table does not tell. `vocabulary` is for those that do not tell
+/// that.
+ModelShape shape_of(const Sheet& sheet, const Sheet::Row& row, std::optional<int> vocabulary = std::nullopt) {
   ModelShape model;
   model.layers = sheet.whole(row, "layers");
   model.hidden = sheet.whole(row, "hidden");
@@ -170,6 +170,7 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   read_recompute(sheet, row, how);
   how.sequence_parallel = false;
   how.flash_attention = false;
+  how.dropout = true;
   how.gradient_bytes = 2;
   measured.seconds = sheet.number(row, "iteration_ms") / 1000;
   return measured;
@@ -213,6 +214,18 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   return measured;
 }
 
+/// How a row of torchtitan has its loss: `fused` for a kernel that leaves the gradient where the logits were.
+Loss loss_of(const Sheet& sheet, const Sheet::Row& row, bool compiled) {
+  const std::string name = sheet.cell(row, "loss");
+  if (name == "fused") return Loss::kTransformerEngine;
+  if (name == "pytorch") return Loss::kPyTorch;
+  if (name == "compiled") return Loss::kCompiled;
+  if (!name.empty()) fail("no loss is called ", name, "; give pytorch, compiled or fused");
+  // torchtitan compiles it, too, since some time between its tables of December 2024, when that caused errors
+  // (train.py), and June 2025 (components/loss.py).
+  return compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
+}
+
 /// torchtitan: FSDP2 with tensor, context and pipeline parallelism.
 Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
@@ -233,9 +246,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.megatron = false;
-  // torchtitan compiles the loss, too, since some time between its tables of December 2024, when that caused
-  // errors (train.py), and June 2025 (components/loss.py).
-  how.loss = how.compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
+  how.loss = loss_of(sheet, row, how.compiled);
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));

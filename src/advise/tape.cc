@@ -132,4 +132,24 @@ std::size_t Tape::backward(Ledger& ledger, Kept kept, std::size_t gradient) cons
   return gradients.of(0);
 }
 
+Traffic Tape::traffic() const {
+  Traffic all;
+  std::vector<int> uses(tensors_.size(), 0);
+  for (const Operator& op : operators_) {
+    const OperatorMemory& memory = op.memory;
+    // A gradient that is handed on as it is, unless something that was kept turns it in place.
+    const bool hands_on = memory.passes && memory.saved.empty();
+    all.forward += tensors_[op.output].bytes + memory.kept + 2 * memory.forward + memory.narrowing.forward;
+    all.backward += memory.kept + 2 * memory.backward + memory.narrowing.backward + (hands_on ? 0 : tensors_[op.output].gradient);
+    for (const auto* used : {&op.inputs, &memory.reads})
+      for (const std::size_t tensor : *used) all.forward += tensors_[tensor].bytes;
+    for (const std::size_t tensor : memory.saved) all.backward += tensors_[tensor].bytes;
+    for (const std::size_t tensor : op.inputs) {
+      if (!hands_on) all.backward += tensors_[tensor].gradient;
+      if (++uses[tensor] > 1) all.backward += 3 * tensors_[tensor].gradient;  // two are added to one
+    }
+  }
+  return all;
+}
+
 }  // namespace stweaver

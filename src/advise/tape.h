@@ -1,5 +1,6 @@
 // What a piece of a network asks an allocator for, forward and backward: its operators in order, the tensors
-// between them, and what each operator keeps for its backward pass, as PyTorch's autograd has it.
+// between them, and what each operator keeps for its backward pass, as PyTorch's autograd has it. So it tells
+// what goes through memory, too.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,12 @@ class Ledger {
   double factor_ = 1;
 };
 
+/// Bytes that operators read and write.
+struct Traffic {
+  double forward = 0;
+  double backward = 0;
+};
+
 /// What an operator asks for besides its output.
 struct OperatorMemory {
   std::vector<std::size_t> reads = {};  ///< tensors that its inputs are views of
@@ -47,6 +54,7 @@ struct OperatorMemory {
   double backward = 0;                  ///< the same backward, the gradient of its weights included
   bool passes = false;                  ///< gradients of its inputs are the gradient of its output
   double gradient = 0;                  ///< bytes of its output's gradient, where the output is a view
+  Traffic narrowing = {};               ///< bytes that go through memory to make its operands narrow
 };
 
 class Tape {
@@ -71,6 +79,10 @@ class Tape {
   [[nodiscard]] Kept forward(Ledger& ledger, std::size_t input, bool keeps, bool owned) const;
   /// Runs backward from the gradient of the output, which it lets go; returns the gradient of the input.
   std::size_t backward(Ledger& ledger, Kept kept, std::size_t gradient) const;
+
+  /// Of all operators, once: what they take, make and keep, what they use while they run, which is written
+  /// and read, and gradients that are added up.
+  [[nodiscard]] Traffic traffic() const;
 
  private:
   struct Operator {

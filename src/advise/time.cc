@@ -4,14 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "advise/layers.h"
+
 namespace stweaver {
 namespace {
 
 constexpr double kActivationBytes = 2;  // bf16, and so are weights
 /// A forward pass, and twice that backward: towards the input and towards the weights.
 constexpr double kPasses = 3;
-/// Share of the memory's bandwidth that streaming kernels reach.
-constexpr double kStreaming = 0.7;
 
 /// What every part of the model of one job looks at.
 struct View {
@@ -34,7 +34,7 @@ struct View {
   int dp;
   int batches;
 
-  [[nodiscard]] double memory_rate() const { return gpu.bandwidth * kStreaming; }
+  [[nodiscard]] double memory_rate() const { return gpu.bandwidth * constants.streaming; }
   [[nodiscard]] double clock() const { return gpu.ultra ? constants.ultra : 1; }
   /// Bytes per second between ranks of a group of which `inside` share a domain; `crosses` when not all do.
   /// A ring leaves a domain through the adapters of all its members in it.
@@ -66,7 +66,7 @@ double matrix_rate(const View& view) {
 struct Passes {
   double products = kPasses;
   double attention = kPasses;
-  double elementwise = kPasses;
+  double again = 0;  ///< of all other operators, the forward pass
 };
 
 Passes passes_of(const Job& job) {
@@ -77,11 +77,11 @@ Passes passes_of(const Job& job) {
     const double share = static_cast<double>(recomputed_layers(job)) / chunk_layers(job);
     passes.products += share;
     passes.attention += share;
-    passes.elementwise += share;
+    passes.again += share;
   } else if (how.recompute != Recompute::kNone) {
     if (how.recompute == Recompute::kOperators) passes.products += 0.5;
     if (!how.flash_attention) passes.attention += 1;
-    passes.elementwise += 1;
+    passes.again += 1;
   }
   return passes;
 }
@@ -101,6 +101,15 @@ double with_experts(const View& view) {
   return view.how.fused_experts && has_kernel ? view.constants.fused_experts : 1;
 }
 
+/// PyTorch's flash attention, the second of that name, has the matrix instructions of Ampere. Those reach
+/// 62.9 % of Hopper's peak (arXiv 2402.13499).
+double attention_rate(const View& view) {
+  if (!view.how.flash_attention) return matrix_rate(view);
+  const bool is_ampere = view.gpu.fp8 <= view.gpu.bf16;
+  const double reachable = view.how.megatron || is_ampere ? 1 : 0.629;
+  return view.gpu.bf16 * view.clock() * view.constants.attention * reachable;
+}
+
 double products_and_attention(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
   const double rate = matrix_rate(view) * how.tp;
@@ -110,11 +119,9 @@ double products_and_attention(const View& view, const Passes& passes) {
                           rate;
   // Flash attention skips what causality masks.
   const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
-  const double attention_rate =
-      how.flash_attention ? view.gpu.bf16 * view.constants.attention * view.clock() : matrix_rate(view);
   const double layers = attention_layers(view.model) * view.model.full_attention;
-  return products +
-         4 * passes.attention * pairs * attention_width(view.model) * layers / (attention_rate * how.tp);
+  return products + 4 * passes.attention * pairs * attention_width(view.model) * layers /
+                        (attention_rate(view) * how.tp);
 }
 
 /// Few tokens meet each expert, so that the weights of those of a rank count: for every micro-batch they are
@@ -127,21 +134,20 @@ double expert_weight_traffic(const View& view, const Passes& passes) {
          ((passes.products - towards_weights) * kActivationBytes + towards_weights * 2 * how.gradient_bytes);
 }
 
+/// What operators take, make and keep goes through memory: their tensors (tape.h), and weights of experts.
 double memory_bound(const View& view, const Passes& passes) {
-  const Constants& c = view.constants;
   const Configuration& how = view.how;
-  const double whole = how.sequence_parallel || how.tp == 1 ? 0 : c.unsplit;
-  double bytes = passes.elementwise * c.elementwise * view.tokens * view.model.hidden * view.model.layers *
-                 (whole + (1 - whole) / how.tp) * (how.compiled ? 1 : c.eager);
-  if (!how.flash_attention)
-    bytes += passes.attention * c.scores * view.tokens * how.sequence * view.model.heads / how.tp *
-             attention_layers(view.model);
-  const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
-  // Experts gather and scatter their inputs, and hold between their products what a dense layer holds.
-  const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
+  Job once = view.job;
+  once.configuration.recompute = Recompute::kNone;
+  const Traffic traffic = layer_tape(once).traffic();
+  double bytes = view.model.layers * (traffic.forward * (1 + passes.again) + traffic.backward);
   bytes += expert_weight_traffic(view, passes);
-  bytes += passes.elementwise * c.dispatch * with_experts(view) * view.tokens * expert * view.model.topk *
-           view.model.moe_layers / how.tp;
+  // Routing moves what goes to experts, and what they hold between their products, more often than a tape has
+  // it.
+  const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
+  const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
+  bytes += (kPasses + passes.again) * view.constants.dispatch * with_experts(view) * view.tokens * expert *
+           view.model.topk * view.model.moe_layers / how.tp;
   return bytes / view.memory_rate();
 }
 
@@ -218,8 +224,8 @@ double head_time(const View& view) {
   const double rate = view.gpu.bf16 * c.matrix_bf16 * view.clock() * (aligned ? 1 : c.unaligned);
   const double products =
       2 * (how.lora ? 2 : kPasses) * view.tokens * vocabulary * view.model.hidden / how.tp / rate;
-  // Logits in bf16 and fp32, their maximum, sum, gradient: 24 bytes read or written per logit.
-  const double loss = 24 * view.tokens * vocabulary / how.tp / view.memory_rate();
+  const Traffic traffic = head_tape(view.job).traffic();
+  const double loss = (traffic.forward + traffic.backward) / view.memory_rate();
   const bool nodes = how.gpus > view.gpu.domain;
   const double device = products * (nodes ? c.several_nodes : 1) + loss;
   return joined(c.head, device, c.sharpness);

@@ -178,6 +178,40 @@ TEST(Measurements, TorchtitanCompilesTheLossSince2025) {
   EXPECT_EQ(read("2025-06", 0), Loss::kPyTorch);
 }
 
+TEST(Measurements, TellHowTheLossIsComputed) {
+  const auto read = [](const char* loss) {
+    return read_measurements(text("model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu,loss\n"
+                                  "llama31_8b,H100,8,1,8,8192,1,1,100,",
+                                  loss, "\n"),
+                             "t.csv");
+  };
+  EXPECT_EQ(read("").rows.at(0).job.configuration.loss, Loss::kPyTorch);
+  EXPECT_EQ(read("pytorch").rows.at(0).job.configuration.loss, Loss::kPyTorch);
+  EXPECT_EQ(read("compiled").rows.at(0).job.configuration.loss, Loss::kCompiled);
+  EXPECT_EQ(read("fused").rows.at(0).job.configuration.loss, Loss::kTransformerEngine);
+  EXPECT_THAT(read("best").left_out, testing::ElementsAre(HasSubstr("no loss is called best")));
+}
+
+TEST(Measurements, GiveAModelByItsNameOrItsShape) {
+  const auto read = [](const char* model) {
+    return read_measurements(text("model,layers,hidden,heads,vocab,swiglu,gpu,gpus,local_batch,gbs,seq,tp,pp,"
+                                  "tokens_per_s_per_gpu\n",
+                                  model, ",24,2048,16,50368,0,A100,8,1,8,2048,1,1,100\n"),
+                             "t.csv")
+        .rows.at(0);
+  };
+  EXPECT_EQ(read("llama31_8b").job.model.hidden, 4096);
+  const Measurement mine = read("mine");
+  EXPECT_EQ(mine.model, "mine");
+  EXPECT_EQ(mine.job.model.hidden, 2048);
+  EXPECT_FALSE(mine.job.model.gated_mlp);
+  EXPECT_EQ(read("").model, "gpt-24x2048");
+  const char* const unknown =
+      "model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu\nmine,A100,8,1,8,2048,1,1,100\n";
+  EXPECT_THAT(read_measurements(unknown, "t.csv").left_out,
+              testing::ElementsAre(HasSubstr("mine: no model")));
+}
+
 TEST(Measurements, PipelinesOfTorchtitanCutABatchInAsManyPiecesAsStages) {
   const Measurements measured = read_measurements(
       "model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu\nllama31_405b,H100,512,32,256,8192,8,8,"

@@ -28,6 +28,20 @@ TEST(Tape, KeepsWhatBackwardNeedsAndNothingElse) {
   EXPECT_EQ(ledger.live(), 33);
 }
 
+TEST(Tape, TellsWhatGoesThroughMemory) {
+  const Traffic traffic = residual().traffic();
+  EXPECT_EQ(traffic.forward, (10 + 20 + 3) + (20 + 10) + (10 + 10 + 10));
+  // What is in use while b runs is written and read. The sum hands its gradient on; that of x is two, added.
+  EXPECT_EQ(traffic.backward, (20 + 10 + 3 + 10) + (10 + 20 + 20 + 2 * 7) + 3 * 10);
+}
+
+TEST(Tape, TellsWhatMakesOperandsNarrow) {
+  Tape tape(10);
+  tape.apply({0}, 20, {.saved = {0}, .narrowing = {5, 7}});
+  EXPECT_EQ(tape.traffic().forward, 10 + 20 + 5);
+  EXPECT_EQ(tape.traffic().backward, 20 + 10 + 10 + 7);
+}
+
 TEST(Tape, KeepsNothingWithoutGradients) {
   Ledger ledger;
   const std::size_t x = ledger.allocate(10);

@@ -120,6 +120,36 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   EXPECT_LE(traffic(near), hidden);
 }
 
+TEST(StepTime, WritesAndReadsWhatOperatorsThatAreNotFusedHandOn) {
+  Job job = job_of("llama3_8b");
+  job.configuration.tp = job.configuration.pp = 1;
+  const Constants& constants = known_constants("torchtitan");
+  job.configuration.compiled = false;
+  const double eager = step_time(job, constants).work;
+  job.configuration.compiled = true;
+  EXPECT_GT(eager, 1.1 * step_time(job, constants).work);
+}
+
+TEST(StepTime, ReachesLessOfHopperWithTheFlashAttentionOfPyTorch) {
+  // How much more a step takes with sequences that are four times as long, and as many tokens.
+  const auto attention = [](const char* gpu, bool megatron) {
+    Job job = job_of("llama3_8b");
+    job.gpu = known_gpu(gpu);
+    job.configuration.tp = job.configuration.pp = 1;
+    job.configuration.micro_batch = 4;
+    job.configuration.megatron = megatron;
+    Constants constants;
+    constants.sharpness = 20;
+    const double without = step_time(job, constants).work;
+    job.configuration.micro_batch = 1;
+    job.configuration.sequence *= 4;
+    job.configuration.global_batch /= 4;
+    return (step_time(job, constants).work - without) * job.gpu.bf16;
+  };
+  EXPECT_NEAR(attention("a100", false) / attention("a100", true), 1, 0.001);
+  EXPECT_NEAR(attention("h100", false) / attention("h100", true), 1 / 0.629, 0.001);
+}
+
 TEST(StepTime, ReadsTheWeightsOfExpertsForEveryMicroBatch) {
   // Twice the micro-batches of half the size: as many tokens, and the experts once more.
   Constants constants = known_constants("megatron");
@@ -130,7 +160,8 @@ TEST(StepTime, ReadsTheWeightsOfExpertsForEveryMicroBatch) {
   const double weights = all_expert_weights(small.model) / small.configuration.ep;
   const double bytes = weights * (2 * 2 + 2 * 4);
   const double batches = micro_batches(large.configuration);
-  const double expected = batches * bytes / (0.7 * small.gpu.bandwidth) / small.configuration.pp;
+  const double rate = constants.streaming * small.gpu.bandwidth;
+  const double expected = batches * bytes / rate / small.configuration.pp;
   const double more = step_time(small, constants).work - step_time(large, constants).work;
   EXPECT_NEAR(more / expected, 1, 0.001);
 }
