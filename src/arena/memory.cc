@@ -41,6 +41,7 @@ std::vector<std::pair<std::uintptr_t, Bytes>> Memory::extents() const {
 
 bool Memory::take_addresses() {
   if (addresses_ > 0) return true;
+  were_refused_ = true;
   const Bytes page = page_size();
   if (page == 0) return false;
   const Bytes total = device_->memory().total;
@@ -53,12 +54,13 @@ bool Memory::take_addresses() {
   if (base == nullptr) return false;
   base_ = reinterpret_cast<std::uintptr_t>(base);
   addresses_ = wanted;
+  were_refused_ = false;
   large_ = region(Region::kLarge);
   return true;
 }
 
 Interval Memory::region(Region which) {
-  if (!take_addresses()) return {};
+  if (were_refused_ || !take_addresses()) return {};
   const auto number = static_cast<std::size_t>(which);
   const auto end_of = [&](std::size_t region) {
     return addresses_ / kEighths.back() * kEighths.at(region) / page_size() * page_size();
@@ -252,9 +254,12 @@ void Memory::note_end_of_use(const Interval& range, LastUse last) {
     Extent& extent = extents_[i - 1];
     extent.used -= shared(extent.range, range);
     const bool is_all = range.lower <= extent.range.lower && extent.range.upper <= range.upper;
-    const bool is_same = extent.last.stream == last.stream || extent.last.stream == kNoStream;
-    extent.has_several_uses = !is_all && (extent.has_several_uses || !is_same);
-    extent.last = last;
+    const bool is_same = extent.last.stream == last.stream;
+    extent.has_several_uses =
+        !is_all && (extent.has_several_uses || (!is_same && extent.last.stream != kNoStream));
+    // What other streams were recorded for is given back behind what was freed after it.
+    const Tick before = is_same ? extent.last.freed : 0;
+    extent.last = {last.stream, std::max(last.freed, before)};
   }
 }
 

@@ -57,7 +57,8 @@ class Memory {
 
   /// Bytes of addresses, reserved when first needed. 0 when that fails or the device cannot map.
   Bytes addresses() { return take_addresses() ? addresses_ : 0; }
-  /// Empty without addresses.
+  /// Empty without addresses. Once they were refused only addresses() asks for them again: every request
+  /// needs a region, and to ask takes longer than all else.
   Interval region(Region which);
 
   /// Puts memory behind all of `range`; what is new is idle. While the budget allows it, whole blocks of
@@ -210,6 +211,7 @@ class Memory {
   const ArenaPolicy* policy_;
   std::uintptr_t base_ = 0;
   Bytes addresses_ = 0;
+  bool were_refused_ = false;  ///< addresses, or the device cannot map
   Bytes mapped_ = 0;
   Bytes most_in_use_ = 0;
   Bytes hold_ = 0;

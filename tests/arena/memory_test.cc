@@ -357,6 +357,47 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
   EXPECT_EQ(memory.statistics().idle_waits, 1);
 }
 
+TEST(Memory, WaitsForTheLastWorkOnAPageThoughOlderMemoryCameBackLater) {
+  ClockedDevice device;
+  StreamOrder order(device, 1);
+  const ArenaPolicy policy = without_slack();
+  Memory memory(device, order, policy);
+  const Bytes begin = memory.region(Region::kLarge).lower;
+  const Interval page = {begin, begin + kPage};
+  ASSERT_TRUE(memory.back(page, kEverywhere, kPage));
+  const StreamIndex index = order.index_of(1);
+  memory.take(begin, kPage / 2);
+  memory.take(begin + kPage / 2, kPage / 2);
+  // The first half is freed, but another stream is not done with it.
+  device.work(1);
+  order.advance(1);
+  order.note_free(index, kPage / 2, 1);
+  device.finish(1);
+  const Work last = device.work(1);
+  order.advance(2);
+  memory.give(begin + kPage / 2, kPage / 2, {index, 2});
+  order.note_free(index, kPage / 2, 2);
+  memory.give(begin, kPage / 2, {index, 1});
+  EXPECT_EQ(memory.reclaim_all(), kPage);
+  EXPECT_TRUE(device.is_behind(2, last)) << "taken away from work that was not over";
+}
+
+TEST(Memory, NeedsNoAnswerOfTheDeviceForARegionOnceAddressesWereRefused) {
+  ClockedDevice clocked;
+  FailingDevice device(clocked);
+  StreamOrder order(device);
+  const ArenaPolicy policy = without_slack();
+  Memory memory(device, order, policy);
+  device.fail_every(DeviceCall::kReserve);
+  EXPECT_EQ(memory.addresses(), 0);
+  const std::int64_t calls = device.calls(DeviceCall::kReserve);
+  EXPECT_TRUE(memory.region(Region::kLarge).empty());
+  EXPECT_EQ(device.calls(DeviceCall::kReserve), calls);
+  device.heal();
+  EXPECT_GT(memory.addresses(), 0);
+  EXPECT_FALSE(memory.region(Region::kLarge).empty());
+}
+
 TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
   ClockedDevice clocked;
   StreamOrder order(clocked, 1);
@@ -452,7 +493,6 @@ TEST_F(MemoryTest, DoesWithoutAddressesUntilThereAreSome) {
   EXPECT_EQ(memory.mapped(), 0);
   device.fail_nth(DeviceCall::kReserve, 1);
   EXPECT_EQ(memory.addresses(), 0);
-  device.fail_nth(DeviceCall::kReserve, 1);
   EXPECT_TRUE(memory.region(Region::kLarge).empty());
   EXPECT_TRUE(back(pages(0, 1)));
   EXPECT_EQ(memory.addresses(), 4 * kGiB);
