@@ -109,15 +109,6 @@ class Memory {
     if (overlaps(range, large_)) note_end_of_use(range, last);
   }
 
-  /// Whether blocks are in the extents that the range overlaps.
-  [[nodiscard]] bool is_in_use(const Interval& range) const {
-    bool is_idle = true;
-    visit_extents(range, [&](const Interval& extent) {
-      return is_idle = is_idle && free_space.is_idle(extent.lower, extent.length());
-    });
-    return !is_idle;
-  }
-
   /// How many bytes of `range` have no memory.
   [[nodiscard]] Bytes missing(const Interval& range) const;
   /// Calls visit(Interval) for each extent that overlaps the range, by offset, until it returns false.

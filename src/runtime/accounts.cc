@@ -14,6 +14,7 @@ Bytes rounded(const LivingBlock& block) {
 
 void Accounts::add(LivingBlock& block, Stream stream, Pool pool, Unplanned why) {
   if (recorder_) block.recorded = recorder_->allocate(block.size, stream, pool);
+  if (recorder_ && recorder_->is_full()) recorder_.reset();
   statistics_.requested += block.size;
   living_of(block.source) += block.size;
   tally_.add(block.size, rounded(block), block.source != Source::kFallback);

@@ -107,6 +107,7 @@ void LifeCycle::begin_step() {
   if (allocator_.follows_plan()) watch();
   switch (stage_) {
     case Stage::kRecording:
+      if (recorder_->is_full()) return start_recording();
       if (steps_ >= first_whole_step_ + steps_to_record_) start_planning();
       return;
     case Stage::kPlanning:
@@ -139,6 +140,7 @@ void LifeCycle::start_recording() {
   recorder_ = std::make_shared<Recorder>(Recorder::Options{.device = options_.device,
                                                            .settings = options_.settings,
                                                            .path = std::exchange(options_.trace_path, {}),
+                                                           .most = options_.most_recorded,
                                                            .timed = !at_boundary});
   // A step lies between two boundaries, and the first of them may be still to come.
   if (at_boundary) recorder_->mark(text("step ", steps_));

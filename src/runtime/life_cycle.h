@@ -47,6 +47,7 @@ struct LifeCycleOptions {
   /// Whole steps to record before planning: the first is mostly prologue, the second the one that repeats.
   /// kAllSteps: every request to the end, and nothing is planned.
   int record_steps = 2;
+  std::size_t most_recorded = Recorder::Options().most;  ///< requests in one recording
   /// Requests that no plan has a place for, those of the recorded steps above all, are served in the arena
   /// and not by the upstream allocator: see RuntimeAllocator::place_unplanned().
   bool place_unplanned = true;

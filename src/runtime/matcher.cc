@@ -66,7 +66,6 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   const Found found = follow(slots, follower, asked);
   const bool is_sure = found.entry != kNowhere && !found.guess;
   follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
-  follower.in_a_row = is_sure ? follower.in_a_row + 1 : 0;
   ++(is_sure ? follower.matched : follower.lost);
   if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];
@@ -81,12 +80,6 @@ const Matcher::Follower* Matcher::follower_of(StreamIndex stream) const {
 bool Matcher::is_astray(StreamIndex stream) const {
   const Follower* const follower = follower_of(stream);
   return follower != nullptr && follower->unmatched >= policy_->lost;
-}
-
-bool Matcher::is_doubtful(StreamIndex stream) const {
-  const Follower* const follower = follower_of(stream);
-  if (follower == nullptr || follower->in_a_row >= policy_->lost / 2) return false;
-  return follower->lost >= follower->matched + static_cast<std::int64_t>(policy_->lost);
 }
 
 bool Matcher::knows(StreamIndex stream) const {

@@ -44,8 +44,6 @@ class Matcher {
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
-  /// Whether most of the stream's requests in this step were not the plan's, nor were the last few all.
-  [[nodiscard]] bool is_doubtful(StreamIndex stream) const;
   /// Whether all of the stream's requests in this step were the plan's for sure, but for one, which may be
   /// the first of a stream that no handle tells, and 1/Policy::misfit_share of the others.
   [[nodiscard]] bool knows(StreamIndex stream) const;
@@ -94,7 +92,6 @@ class Matcher {
     SizeTrail trail;
     std::vector<Length> lengths;     ///< of the step
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
-    std::size_t in_a_row = 0;        ///< matched for sure since the last that was not
     StreamIndex stream = kNoStream;  ///< whose requests it follows
     std::int64_t matched = 0;        ///< in this step, for sure
     std::int64_t lost = 0;           ///< in this step: the others

@@ -18,7 +18,7 @@ std::int64_t micros_now() {
 
 }  // namespace
 
-Recorder::Recorder(const Options& options) : timed_(options.timed) {
+Recorder::Recorder(const Options& options) : timed_(options.timed), most_(options.most) {
   trace_.name = options.path.empty() ? text("the recording of device ", options.device) : options.path;
   trace_.device = options.device;
   trace_.settings = options.settings;
@@ -67,6 +67,12 @@ RequestId Recorder::add_before(Bytes size, Stream stream, Pool pool, bool droppe
 }
 
 RequestId Recorder::allocate(Bytes size, Stream stream, Pool pool) {
+  if (trace_.requests.size() == most_) {
+    finish();
+    trace_ = Trace();
+    is_full_ = true;
+    return kNotRecorded;
+  }
   const RequestId id = add({size, {trace_.end, kForever}, kForever, stream, pool});
   const std::int64_t micros = end_event();
   to_file([&](TraceWriter& file) { file.allocate(size, stream, pool, micros); });

@@ -1,6 +1,8 @@
 // Writes down what a live job asks one device's allocator for.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,9 @@ class Recorder {
     int device = 0;
     std::string settings = {};  ///< Trace::settings
     std::string path = {};      ///< of the trace file; empty for none
+    /// Requests to keep: without step boundaries they would fill the host's memory. So many take a quarter of
+    /// a GiB.
+    std::size_t most = std::size_t{1} << 22U;
     bool timed = false;  ///< whether the trace gets micros: helps to see steps that are not marked, and costs
                          ///< two looks at the clock per request
   };
@@ -37,7 +42,7 @@ class Recorder {
   /// that is found out after the first event counts as allocated now.
   RequestId add_before(Bytes size, Stream stream, Pool pool, bool dropped = false);
 
-  /// A request that was granted: `size` bytes, before any rounding, >= 0.
+  /// A request that was granted: `size` bytes, before any rounding, >= 0. kNotRecorded once it is full.
   RequestId allocate(Bytes size, Stream stream, Pool pool);
   /// The program let go of it, other streams still use it. Nothing happens if it was let go of before.
   void drop(RequestId id);
@@ -59,6 +64,9 @@ class Recorder {
   /// once finish() was called. Changes with the next call: copy it under the lock that guards the recorder.
   [[nodiscard]] const Trace& trace() const { return trace_; }
 
+  /// Whether there were too many requests: it has forgotten them, and its file has ended.
+  [[nodiscard]] bool is_full() const { return is_full_; }
+
   /// Why nothing is written to the file any more, in one line; empty while all is well.
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
@@ -70,6 +78,8 @@ class Recorder {
 
   Trace trace_;
   bool timed_;
+  std::size_t most_;
+  std::atomic<bool> is_full_{false};
   std::optional<TraceWriter> file_;
   std::string failure_;
 };

@@ -11,16 +11,15 @@ namespace {
 /// No device has memory for more, and less can be rounded up.
 constexpr Bytes kMostBytes = Bytes{1} << 60U;
 
-void* pointer_to(std::uintptr_t address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): device addresses are numbers
-}
+/// One call in so many is timed.
+constexpr Tick kTimed = 64;
 
-/// Tells the accounts how long one timed call took, times the calls that it stands for, but for what the
-/// driver took.
+/// Tells the accounts how long a timed call took, times the calls that it stands for, but for what the driver
+/// took.
 class Stopwatch {
  public:
-  Stopwatch(bool runs, Tick calls, Accounts& accounts, const Memory& memory)
-      : accounts_(runs ? &accounts : nullptr), memory_(&memory), calls_(calls) {
+  Stopwatch(Tick now, Accounts& accounts, const Memory& memory)
+      : accounts_(now % kTimed == 0 ? &accounts : nullptr), memory_(&memory) {
     if (accounts_ == nullptr) return;
     driver_ = memory.statistics().nanoseconds;
     began_ = std::chrono::steady_clock::now();
@@ -33,13 +32,12 @@ class Stopwatch {
     if (accounts_ == nullptr) return;
     const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began_;
     const std::int64_t own = took.count() - (memory_->statistics().nanoseconds - driver_);
-    accounts_->note_nanoseconds(std::max<std::int64_t>(own, 0) * static_cast<std::int64_t>(calls_));
+    accounts_->note_nanoseconds(std::max<std::int64_t>(own, 0) * std::int64_t{kTimed});
   }
 
  private:
   Accounts* accounts_;
   const Memory* memory_;
-  Tick calls_;
   std::int64_t driver_ = 0;
   std::chrono::steady_clock::time_point began_;
 };
@@ -76,7 +74,7 @@ void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, 
   const std::scoped_lock lock(mutex_);
   ++now_;
   if (size > kMostBytes || (!follower_ && (!places_unplanned_ || pool != 0))) return nullptr;
-  const Stopwatch stopwatch(is_timed(), kTimed, accounts_, memory_);
+  const Stopwatch stopwatch(now_, accounts_, memory_);
   order_.advance(now_);
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
@@ -100,17 +98,10 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
   const Advice advice = follower_->advise(asked);
   why = advice.why;
   if (asked.pool != 0 || !follower_->is_believed(asked.stream)) return std::nullopt;
-  // A small request pins no memory for a stream that does something else than the plan.
-  const bool is_stray = asked.rounded <= policy_.small && follower_->is_doubtful(asked.stream);
-  if (is_stray && advice.place && !memory_.is_in_use(*advice.place)) {
-    why = Unplanned::kUnknown;
-    return std::nullopt;
-  }
   if (advice.place && take_planned(*advice.place, asked))
     return Grant{Source::kPlanned, advice.place->lower, advice.hands_over};
-  if (const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life))
-    return take(Source::kReused, *gap, asked);
-  return std::nullopt;
+  const std::optional<Bytes> gap = find_gap_in_plan(asked, advice.life);
+  return gap ? std::optional(take(Source::kReused, *gap, asked)) : std::nullopt;
 }
 
 /// The smallest gap that the plan leaves alone while the request lives, or any where the stream does
@@ -207,7 +198,7 @@ void* RuntimeAllocator::give(const AllocParams& asked, const Grant& grant, Unpla
                        .hands_over = grant.hands_over};
   accounts_.add(block, asked.handle, asked.pool, why);
   blocks_.insert(block);
-  return pointer_to(block.address);
+  return reinterpret_cast<void*>(block.address);  // NOLINT(performance-no-int-to-ptr): an address
 }
 
 void* RuntimeAllocator::allocate_unplanned(Bytes size, Stream stream, Pool pool, Unplanned why) {
@@ -308,7 +299,7 @@ void RuntimeAllocator::free(void* memory) {
   blocks_.erase(found);
   accounts_.remove(block);
   if (block.source != Source::kFallback) {
-    const Stopwatch stopwatch(is_timed(), kTimed, accounts_, memory_);
+    const Stopwatch stopwatch(now_, accounts_, memory_);
     return free_in_arena(block);
   }
   lock.unlock();
@@ -324,6 +315,10 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   }
   order_.note_free(block.stream, block.rounded, now_);
   if (block.hands_over) order_.hand_over(block.stream, now_);
+  const bool serves = follower_ || places_unplanned_;
+  if (serves || memory_.free_space.idle() <= policy_.slack(memory_.mapped())) return;
+  memory_.reclaim_all();
+  note_arena();
 }
 
 void RuntimeAllocator::release(const PendingFrees::Released& range) {

@@ -81,7 +81,7 @@ class RuntimeAllocator {
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.
   void drop_plan();
 
-  /// Gives back all that is idle: upstream's cache, and the arena's but for the plan's range.
+  /// Gives back all that is idle, upstream's cache and the arena's: something else is to have it.
   void empty_cache();
 
   /// Writes every request down from now on, blocks that live first. nullptr: no more.
@@ -91,7 +91,8 @@ class RuntimeAllocator {
 
   /// Whether requests that no plan has a place for are served in the arena too (placer.h); off at first.
   /// CUDA graphs, MemPools and whatever the device has no memory for are upstream's all the same. Blocks stay
-  /// where they are.
+  /// where they are. Where nothing is served in the arena any more, what is freed there goes back to the
+  /// device.
   void place_unplanned(bool on);
   /// Of the device's memory so many bytes may be held before any is moved to where it is needed: where steps
   /// differ, that takes less time and more memory. 0: no more than is used, and a little slack.
@@ -155,14 +156,10 @@ class RuntimeAllocator {
   void free_in_arena(const LivingBlock& block);
   void release(const PendingFrees::Released& range);
   void note_arena() { accounts_.note_arena(memory_.mapped()); }
-  [[nodiscard]] bool is_timed() const { return now_ % kTimed == 0; }
 
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
   [[nodiscard]] bool plan_raised_peak() const;
   [[nodiscard]] Bytes held_in_last_step() const;
-
-  /// One call in so many is timed.
-  static constexpr Tick kTimed = 64;
 
   mutable std::mutex mutex_;
   const Policy policy_;

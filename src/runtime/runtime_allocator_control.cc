@@ -60,14 +60,14 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   const std::scoped_lock lock(mutex_);
   accounts_.note_fallback(reserved);
   const LastingBlocks lasting(memory_, blocks_, step_before_began_);
-  const Interval region = memory_.region(Region::kPlanned);
+  const Interval region = memory_.addresses() > 0 ? memory_.region(Region::kPlanned) : Interval{};
   std::optional<Bytes> base = lasting.lowest_place(region, policy_.most_growth * plan->plan().arena);
   if (!base) base = lasting.lowest_place(region, plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();
   blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
-  follower_.emplace(std::move(plan), *base, policy_, memory_.region(Region::kPlanned).upper);
+  follower_.emplace(std::move(plan), *base, policy_, region.upper);
   if (is_proven) follower_->prove();
   loose_steps_ = 0;
   refused_until_ = 0;
@@ -92,7 +92,7 @@ void RuntimeAllocator::empty_cache() {
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   pending_.release_passed();
-  memory_.reclaim_all(plan_range());
+  memory_.reclaim_all();
   refused_until_ = 0;
   note_arena();
   accounts_.note_fallback(reserved);

@@ -73,7 +73,10 @@ void Session::begin_life(Place& place) {
                            .place_unplanned = options_.follows,  // who only records sees the job as it is
                            .plan = {},
                            .log = [this](const std::string& line) { write(line); }};
-  if (!options_.follows) life.record_steps = LifeCycleOptions::kAllSteps;
+  if (!options_.follows) {
+    life.record_steps = LifeCycleOptions::kAllSteps;
+    life.most_recorded = kNotRecorded;
+  }
   life.plan = [this, &place](const Trace& trace, const Gaps& gaps) {
     if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
     return options_.save_path.empty() ? plan_step(trace, gaps) : plan_and_save(place, trace, gaps);

@@ -672,6 +672,17 @@ TEST_F(LifeCycleTest, AJobWhoseStepsNobodyMarksIsSearchedLongerAndThenLeftAlone)
   EXPECT_GT(seen.back(), 8 * seen.front());
 }
 
+TEST_F(LifeCycleTest, ARecordingWithoutStepsEndsAndBeginsAnewWithThem) {
+  LifeCycleOptions how = options();
+  how.most_recorded = 5000;
+  LifeCycle life(allocator, how);
+  program.build();
+  for (int i = 0; i < 6000; ++i) allocator.free(allocator.allocate(kMiB));
+  EXPECT_TRUE(allocator.recorded().requests.empty());
+  run(life, 6);
+  EXPECT_TRUE(allocator.follows_plan()) << ::testing::PrintToString(lines);
+}
+
 TEST_F(LifeCycleTest, FindsStepsThatNobodyMarks) {
   LifeCycle life(allocator, options());
   small_program.build();

@@ -193,26 +193,6 @@ TEST_F(PlanFollowerTest, IsAstrayWhereAStreamsRequestsAreNothingLikeThePlan) {
   EXPECT_FALSE(follower.is_astray(0));
 }
 
-TEST_F(PlanFollowerTest, IsDoubtfulWhereMostOfAStepIsNotThePlans) {
-  PlanFollower follower = follow(row(40));
-  Bytes next = 512;
-  const auto known = [&] {
-    return follower.advise(params(std::exchange(next, next + 512))).place.has_value();
-  };
-  EXPECT_TRUE(known());
-  for (std::size_t i = 0; i <= policy.lost; ++i) {
-    EXPECT_FALSE(follower.is_doubtful(0)) << i;
-    follower.advise(params(kMiB + static_cast<Bytes>(i) * 1024));
-    follower.advise(params(2 * kMiB + static_cast<Bytes>(i) * 1024));
-    EXPECT_TRUE(known()) << "one of three";
-  }
-  EXPECT_TRUE(follower.is_doubtful(0));
-  EXPECT_FALSE(follower.is_astray(0)) << "the last one was the plan's";
-  EXPECT_FALSE(follower.is_doubtful(1)) << "which has asked for nothing";
-  for (std::size_t i = 1; i < policy.lost / 2; ++i) EXPECT_TRUE(known());
-  EXPECT_FALSE(follower.is_doubtful(0)) << "some in a row are the plan's";
-}
-
 // ---- what the plan is going to use ----
 
 TEST_F(PlanFollowerTest, KnowsWhereThePlanUsesItsRangeForAWhile) {

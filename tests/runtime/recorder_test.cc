@@ -150,6 +150,21 @@ TEST_F(RecorderTest, NeedsNoFile) {
   EXPECT_EQ(folder_.size(), 1);
 }
 
+TEST_F(RecorderTest, ForgetsWhatIsTooMuchAndEndsItsFile) {
+  Recorder recorder({.path = path_, .most = 3});
+  for (Bytes size = 1; size <= 3; ++size) EXPECT_NE(recorder.allocate(size, 0, 0), kNotRecorded);
+  EXPECT_FALSE(recorder.is_full());
+  EXPECT_EQ(recorder.allocate(4, 0, 0), kNotRecorded);
+  EXPECT_TRUE(recorder.is_full());
+  EXPECT_TRUE(recorder.trace().requests.empty());
+  EXPECT_EQ(recorder.trace().requests.capacity(), 0U);
+  recorder.mark("step 1");
+  recorder.finish();
+  const Trace kept = from_file();
+  EXPECT_TRUE(kept.complete);
+  EXPECT_EQ(kept.requests.size(), 3U);
+}
+
 TEST_F(RecorderTest, LooksAtTheClockIfWanted) {
   const auto now = [] {
     return std::chrono::duration_cast<std::chrono::microseconds>(

@@ -171,29 +171,6 @@ TEST(RuntimeAllocator, APlanIsTheJobsIfAllButA64thOfAStepWasAsPlanned) {
   EXPECT_FALSE(is_proven_beside(3));
 }
 
-TEST(RuntimeAllocator, ASmallRequestPinsNoIdleMemoryForAStreamThatDoesSomethingElse) {
-  ClockedDevice device;
-  CachingUpstream upstream{AllocatorSettings()};
-  Watched watched(device, upstream);
-  watched.allocator.place_unplanned(true);
-  ASSERT_TRUE(watched.allocator.adopt(plan_of({64 * kKiB, 12 * kMiB, 128 * kKiB, 14 * kMiB}), true));
-  const auto planned = [&] { return watched.allocator.statistics().served.planned; };
-  const auto do_something_else = [&] {
-    for (int i = 0; i < 10; ++i) watched.free(watched.allocate(40 * kMiB));
-  };
-  do_something_else();
-  watched.free(watched.allocate(64 * kKiB));
-  EXPECT_EQ(planned(), 0) << "nothing else is where it would lie";
-  watched.begin_step();
-  watched.free(watched.allocate(64 * kKiB));
-  EXPECT_EQ(planned(), 1);
-  void* const large = watched.allocate(12 * kMiB);
-  do_something_else();
-  watched.free(watched.allocate(128 * kKiB));
-  EXPECT_EQ(planned(), 3) << "what it would lie in is in use";
-  watched.free(large);
-}
-
 TEST(RuntimeAllocator, BlocksOfAPlanOfAlikeStepsAreNoLargerThanTheSlack) {
   ClockedDevice device;
   CachingUpstream upstream{AllocatorSettings()};
@@ -1008,16 +985,33 @@ TEST(RuntimeAllocator, GivesTheArenaBackWhenThePlanIsDropped) {
   EXPECT_TRUE(watched.hits(64 * kMiB));
 }
 
-TEST(RuntimeAllocator, EmptyCacheKeepsWhatThePlanNeeds) {
+TEST(RuntimeAllocator, EmptyCacheGivesAllIdleMemoryBackThatOfThePlanToo) {
   HostDevice device(kGiB);
   CachingUpstream upstream(AllocatorSettings(), device);
-  Watched watched(device, upstream, roomy_plan(64 * kMiB));
+  Watched watched(device, upstream, plan_of({64 * kMiB}));
   watched.free(watched.allocate(64 * kMiB));
   watched.free(watched.allocate(100 * kMiB));
   EXPECT_GE(watched.allocator.statistics().fallback_reserved, 100 * kMiB);
   watched.allocator.empty_cache();
-  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 0);
-  EXPECT_EQ(watched.allocator.statistics().arena, 64 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().reserved(), 0);
+  EXPECT_EQ(device.memory().free, kGiB);
+  watched.begin_step();
+  EXPECT_TRUE(watched.hits(64 * kMiB)) << "the plan is followed all the same";
+}
+
+TEST(RuntimeAllocator, WhatIsFreedGoesBackToTheDeviceWhereNothingIsServedAnyMore) {
+  HostDevice device(8 * kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 64; ++i) blocks.push_back(watched.allocate(64 * kMiB));
+  watched.allocator.place_unplanned(false);
+  const Bytes most = watched.allocator.statistics().arena;
+  for (std::size_t i = 0; i < blocks.size() / 2; ++i) watched.free(blocks[i]);
+  EXPECT_LE(watched.allocator.statistics().arena, most / 2 + most / 100);
+  for (std::size_t i = blocks.size() / 2; i < blocks.size(); ++i) watched.free(blocks[i]);
+  EXPECT_LE(watched.allocator.statistics().arena, 8 * kMiB);
 }
 
 TEST(RuntimeAllocator, GivesTheFallbacksIdleMemoryBackAfterAStepThatWasAsPlanned) {
