@@ -32,6 +32,8 @@ void free_block(void* memory);
 std::atomic<bool> is_forked{false};
 
 class Wrapper final : public Delegate {
+  using Segment = SharedPieces::Extent;
+
  public:
   explicit Wrapper(cca::CUDAAllocator* native) : Delegate(native), session_(provider()) {}
 
@@ -41,21 +43,24 @@ class Wrapper final : public Delegate {
   // ---- requests ----
 
   c10::DataPtr allocate(std::size_t size) override {
-    if (delegates_wholly()) return Delegate::allocate(size);
+    if (is_off()) return Delegate::allocate(size);
     const DeviceIndex device = current_device();
-    void* const memory = take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
+    if (is_for_pool(device, stream)) return delegated(device, [&] { return Delegate::allocate(size); });
+    void* const memory = take(device, size, stream);
     return {memory, memory, &free_block, c10::Device(c10::kCUDA, device)};
   }
 
   void* raw_alloc(std::size_t size) override {
-    if (delegates_wholly()) return Delegate::raw_alloc(size);
-    const DeviceIndex device = current_device();
-    return take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
+    if (is_off()) return Delegate::raw_alloc(size);
+    return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream(current_device()).stream());
   }
 
   void* raw_alloc_with_stream(std::size_t size, cudaStream_t stream) override {
-    if (delegates_wholly()) return Delegate::raw_alloc_with_stream(size, stream);
-    return take(current_device(), size, stream);
+    if (is_off()) return Delegate::raw_alloc_with_stream(size, stream);
+    const DeviceIndex device = current_device();
+    if (!is_for_pool(device, stream)) return take(device, size, stream);
+    return delegated(device, [&] { return Delegate::raw_alloc_with_stream(size, stream); });
   }
 
   void raw_delete(void* memory) override { give_back(memory); }
@@ -82,12 +87,10 @@ class Wrapper final : public Delegate {
 
   void beginAllocateToPool(DeviceIndex device, MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
-    {
-      const std::scoped_lock lock(pools_mutex_);
-      pools_.push_back({device, pool, c10::cuda::getCurrentCUDAStream(device).stream()});
-      ++active_pools_;
-    }
-    Delegate::beginAllocateToPool(device, pool, std::move(filter));
+    Delegate::beginAllocateToPool(device, pool, filter);
+    const std::scoped_lock lock(pools_mutex_);
+    pools_.push_back({device, pool, c10::cuda::getCurrentCUDAStream(device).stream(), std::move(filter)});
+    ++active_pools_;
   }
 
   void endAllocateToPool(DeviceIndex device, MempoolId_t pool) override {
@@ -110,13 +113,7 @@ class Wrapper final : public Delegate {
   bool is_capturing() {
     if (active_pools_ == 0) return false;
     const std::scoped_lock lock(pools_mutex_);
-    return std::any_of(pools_.begin(), pools_.end(), [](const ActivePool& pool) {
-      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-      if (cudaStreamIsCapturing(pool.stream, &status) == cudaSuccess)
-        return status != cudaStreamCaptureStatusNone;
-      (void)cudaGetLastError();  // the legacy stream cannot be asked while another one captures
-      return true;
-    });
+    return any_captures();
   }
 
   // ---- limits, peers, other processes ----
@@ -156,11 +153,12 @@ class Wrapper final : public Delegate {
 
   cca::ShareableHandle shareIpcHandle(void* memory) override {
     for (const int device : session_.devices()) {
-      const auto* const at = static_cast<std::byte*>(memory);
       const Bytes size = session_.allocator(device)->size_in_arena(memory);
       if (size == 0) continue;
-      std::byte* const begin = extent_before(*session_.allocator(device), at);
-      return {at - begin, shared_.handle_of(*memory_[static_cast<std::size_t>(device)], begin, at + size)};
+      const std::vector<Segment> pieces = extents_of(*session_.allocator(device), memory, size);
+      const auto offset = reinterpret_cast<std::uintptr_t>(memory) - pieces.front().address;
+      return {static_cast<std::ptrdiff_t>(offset),
+              shared_.handle_of(*memory_[static_cast<std::size_t>(device)], pieces)};
     }
     return Delegate::shareIpcHandle(memory);
   }
@@ -230,13 +228,8 @@ class Wrapper final : public Delegate {
     DeviceIndex device = 0;
     MempoolId_t id;
     cudaStream_t stream = nullptr;  ///< current when the pool was opened: the one that a graph captures
+    std::function<bool(cudaStream_t)> filter = {};  ///< whether a stream's requests are the pool's
   };
-  /// Memory of an arena in one piece.
-  struct Segment {
-    std::uintptr_t address = 0;
-    Bytes size = 0;
-  };
-
   Session::Provider provider() {
     return {.device = [this](int device) { return open_device(device); },
             .upstream = [this](int device) { return make_upstream(device); },
@@ -246,10 +239,10 @@ class Wrapper final : public Delegate {
 
   std::unique_ptr<Device> open_device(int device) {
     const auto index = static_cast<DeviceIndex>(device);
-    std::unique_ptr<Device> memory = open_cuda(
-        device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
-                 .holds = [this, index](Bytes held) { limit_of(index).held = held; },
-                 .unmapped = [this](const std::byte* at, Bytes size) { shared_.forget(at, size); }});
+    std::unique_ptr<Device> memory =
+        open_cuda(device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
+                           .holds = [this, index](Bytes held) { limit_of(index).held = held; },
+                           .unmapped = [this](const std::byte* at, Bytes /*size*/) { shared_.forget(at); }});
     const std::scoped_lock lock(peers_mutex_);
     for (const auto& [reader, owner] : peers_)
       if (owner == device) memory->let_peer(reader);
@@ -267,14 +260,16 @@ class Wrapper final : public Delegate {
   bool may_hold(DeviceIndex device, Bytes held) {
     const Limit& limit = limit_of(device);
     if (limit.fraction >= 1) return true;
-    const Bytes reserved = Delegate::getDeviceStats(device).reserved_bytes[0].current;
-    return held + reserved <= static_cast<Bytes>(limit.fraction * total_memory(device));
+    return held + limit.native <= static_cast<Bytes>(limit.fraction * total_memory(device));
   }
 
-  /// What the arena holds is taken off the native allocator's part, when it has changed.
+  /// What the arena holds is taken off the native allocator's part, when it has changed. What that holds is
+  /// asked here: its lock may be held by who waits for the arena's.
   void sync_limit(DeviceIndex device) {
     Limit& limit = limit_of(device);
-    if (limit.fraction >= 1 || limit.synced == limit.held) return;
+    if (limit.fraction >= 1) return;
+    limit.native = Delegate::getDeviceStats(device).reserved_bytes[0].current;
+    if (limit.synced == limit.held) return;
     limit.synced = limit.held.load();
     Delegate::setMemoryFraction(native_fraction(device), device);
   }
@@ -300,8 +295,40 @@ class Wrapper final : public Delegate {
     return device;
   }
 
-  [[nodiscard]] bool delegates_wholly() const {
-    return active_pools_ > 0 || is_broken_ || is_forked || !native().isEnabled();
+  [[nodiscard]] bool is_off() const { return is_broken_ || is_forked || !native().isEnabled(); }
+
+  /// Whether a request goes to a pool. While a graph is captured all do: our calls to the driver would spoil
+  /// it. A capture that failed leaves its pool open for ever; nothing is that pool's any more.
+  bool is_for_pool(DeviceIndex device, cudaStream_t stream) {
+    if (active_pools_ == 0) return false;
+    const std::scoped_lock lock(pools_mutex_);
+    return any_captures() || std::any_of(pools_.begin(), pools_.end(), [&](const ActivePool& pool) {
+             return pool.device == device && pool.filter(stream);
+           });
+  }
+
+  [[nodiscard]] bool any_captures() const {
+    return std::any_of(pools_.begin(), pools_.end(), [](const ActivePool& pool) {
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      if (cudaStreamIsCapturing(pool.stream, &status) == cudaSuccess)
+        return status != cudaStreamCaptureStatusNone;
+      (void)cudaGetLastError();  // the legacy stream cannot be asked while another one captures
+      return true;
+    });
+  }
+
+  /// A pool's request, which the arena makes room for where the device has none left. Not for a graph:
+  /// whoever waits for work while one is captured spoils it.
+  template <typename Request>
+  auto delegated(DeviceIndex device, Request request) {
+    try {
+      return request();
+    } catch (const c10::OutOfMemoryError&) {
+      RuntimeAllocator* const allocator = session_.allocator(device);
+      if (allocator == nullptr || is_capturing()) throw;
+      allocator->empty_cache();
+    }
+    return request();
   }
 
   void* take(DeviceIndex device, std::size_t size, cudaStream_t stream) {
@@ -396,13 +423,16 @@ class Wrapper final : public Delegate {
     return segments;
   }
 
-  /// Where the piece begins that was mapped around `memory`.
-  static std::byte* extent_before(const RuntimeAllocator& allocator, const std::byte* memory) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    for (const auto& [begin, size] : allocator.extents())
-      if (address - begin < static_cast<std::uintptr_t>(size))
-        return reinterpret_cast<std::byte*>(begin);  // NOLINT
-    fail("no memory lies behind ", memory);
+  /// What one map() each put behind a block.
+  static std::vector<Segment> extents_of(const RuntimeAllocator& allocator, const void* memory, Bytes size) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t end = begin + static_cast<std::uintptr_t>(size);
+    std::vector<Segment> pieces;
+    for (const auto& [address, length] : allocator.extents())
+      if (address < end && begin < address + static_cast<std::uintptr_t>(length))
+        pieces.push_back({address, length});
+    if (pieces.empty()) fail("no memory lies behind ", memory);
+    return pieces;
   }
 
   /// Apart from the session's: a process that only opens what others share needs no arena.
@@ -476,6 +506,7 @@ class Wrapper final : public Delegate {
   struct Limit {
     std::atomic<double> fraction{1};
     std::atomic<Bytes> held{0};    ///< by the arena
+    std::atomic<Bytes> native{0};  ///< held by the native allocator when it was asked last
     std::atomic<Bytes> synced{0};  ///< of it, taken off the native allocator's part
   };
   Limit& limit_of(DeviceIndex device) { return limits_[static_cast<std::size_t>(device)]; }

@@ -49,32 +49,46 @@ struct IpcHandle {
   }
 };
 
-/// What was given away. A file keeps its memory from being given back, so it is closed when that is unmapped.
+/// What was given away, each extent once, however many tensors in it are shared. A file keeps its memory from
+/// being given back, so it is closed when that is unmapped.
 class SharedPieces {
  public:
-  /// Of the memory from `begin`, where one map() began, to `end`. Error when the driver refuses.
-  std::string handle_of(Device& device, std::byte* begin, const std::byte* end) {
+  /// Memory of an arena in one piece.
+  struct Extent {
+    std::uintptr_t address = 0;
+    Bytes size = 0;
+  };
+
+  /// Of whole extents, one behind the other. Error when the driver refuses.
+  std::string handle_of(Device& device, const std::vector<Extent>& extents) {
     const std::scoped_lock lock(mutex_);
-    std::vector<SharedPiece>& pieces = given_[{begin, end}];
-    if (pieces.empty()) pieces = device.share(begin, end);
-    if (pieces.empty()) fail("memory cannot be shared with another process: ", device.failure());
-    return IpcHandle{getpid(), pieces}.write();
+    IpcHandle handle = {.process = getpid(), .pieces = {}};
+    for (const Extent& extent : extents) {
+      std::vector<SharedPiece>& pieces = given_[extent.address];
+      if (pieces.empty())
+        pieces = device.share(pointer(extent.address), pointer(extent.address) + extent.size);
+      if (pieces.empty()) fail("memory cannot be shared with another process: ", device.failure());
+      handle.pieces.insert(handle.pieces.end(), pieces.begin(), pieces.end());
+    }
+    return handle.write();
   }
 
-  /// [at, at + size) is unmapped.
-  void forget(const std::byte* at, Bytes size) {
+  /// The extent at `at` is unmapped.
+  void forget(const std::byte* at) {
     const std::scoped_lock lock(mutex_);
-    std::erase_if(given_, [&](const auto& given) {
-      const auto& [range, pieces] = given;
-      if (range.first >= at + size || at >= range.second) return false;
-      for (const SharedPiece& piece : pieces) ::close(piece.file);
-      return true;
-    });
+    const auto found = given_.find(reinterpret_cast<std::uintptr_t>(at));
+    if (found == given_.end()) return;
+    for (const SharedPiece& piece : found->second) ::close(piece.file);
+    given_.erase(found);
   }
 
  private:
+  static std::byte* pointer(std::uintptr_t address) {
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): an address
+  }
+
   std::mutex mutex_;
-  std::map<std::pair<const std::byte*, const std::byte*>, std::vector<SharedPiece>> given_;
+  std::map<std::uintptr_t, std::vector<SharedPiece>> given_;  ///< by where the extent begins
 };
 
 /// Memory of other processes that is open here.

@@ -65,16 +65,24 @@ def _find_files() -> Files:
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
     options = {} if trace is None else {"trace": this.trace_path(trace)}
     if variables.PLANS.value:
-        folder = Path(variables.PLANS.value)
-        folder.mkdir(parents=True, exist_ok=True)
-        this = this.recognized(folder)
-        plan = this.plan_path(folder)
-        if _plans(plan):
-            options["plan"] = plan
-        else:
-            this.keep_facts(folder)
-        options["save"] = plan
+        try:
+            this = _choose_plan(this, Path(variables.PLANS.value), options)
+        except OSError as error:
+            _say(f"no plan is kept for the next run: {error}", this.rank)
     return Files(options, this)
+
+
+def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.Job:
+    """Add the plan to follow and where the next one goes; the job without what it wrote itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    this = this.recognized(folder)
+    plan = this.plan_path(folder)
+    if _plans(plan):
+        options["plan"] = plan
+    else:
+        this.keep_facts(folder)
+    options["save"] = plan
+    return this
 
 
 def _plans(path: Path) -> list[Path]:
@@ -105,8 +113,12 @@ def _finish(process: int, files: Files) -> None:
     if os.getpid() != process:
         return
     stats = session.finish()
-    files = _leave_out_outputs(files)
-    earlier = _simulated_earlier(files, stats)
+    try:
+        files = _leave_out_outputs(files)
+        earlier = _simulated_earlier(files, stats)
+    except OSError as error:  # a full disk, say
+        _say(f"what this run was like is not kept: {error}", files.rank)
+        earlier = {}
     lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
     if variables.VERBOSE.value != "0":
         for line in lines:

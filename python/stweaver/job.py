@@ -65,13 +65,13 @@ class Job:
         path = self.facts_path(folder)
         kept = {name: value for name, value in _read_facts(path).items() if name == "simulated"}
         facts = {**self.facts, "outputs": sorted(self.outputs), **kept}
-        path.write_text(json.dumps(facts, indent=2) + "\n")
+        _write(path, facts)
 
     def keep_simulated(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
         """Add what PyTorch would have reserved, by device, to what keep_facts() wrote."""
         kept = {str(device): asdict(what) for device, what in simulated.items()}
         document = _read_facts(self.facts_path(folder)) | {"simulated": kept}
-        self.facts_path(folder).write_text(json.dumps(document, indent=2) + "\n")
+        _write(self.facts_path(folder), document)
 
     def simulated(self, folder: Path) -> dict[int, Simulated]:
         """Return what keep_simulated() kept, in this run of the job or an earlier one."""
@@ -112,6 +112,16 @@ def _outputs_in(path: Path) -> list[str]:
     """Read what keep_facts() wrote; nothing from a file that is not so."""
     outputs = _read_facts(path).get("outputs")
     return [word for word in outputs if isinstance(word, str)] if isinstance(outputs, list) else []
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """All or nothing: other processes may read it meanwhile."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_text(json.dumps(document, indent=2) + "\n")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read_facts(path: Path) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Running:
 
 
 _latest: Running | None = None  # a process has one allocator, so one of these
+_is_forked = False  # while STWeaver was enabled
 
 
 def enable(
@@ -188,6 +189,8 @@ def open_library() -> Library:
 
 def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     global _latest
+    if _is_forked:
+        raise Error("STWeaver was enabled before this process was forked; start it by spawn to enable it here")
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
     if _latest is not None and (_latest.kind, _latest.way) != (kind, way):
@@ -241,8 +244,9 @@ def _to_write(path: PathLike, kind: str) -> str:
 
 
 def _forget() -> None:
-    """In a forked child nothing runs: the adapter itself stands aside there."""
-    global _latest
+    """In a forked child nothing runs: the adapter itself stands aside there, and its threads are gone."""
+    global _latest, _is_forked
+    _is_forked = _is_forked or _latest is not None
     if _latest is not None and _latest.watch is not None:
         _latest.watch.detach()
     _latest = None

@@ -62,10 +62,11 @@ bool Memory::take_addresses() {
 Interval Memory::region(Region which) {
   if (were_refused_ || !take_addresses()) return {};
   const auto number = static_cast<std::size_t>(which);
+  const Bytes addresses = addresses_;
   const auto end_of = [&](std::size_t region) {
-    return addresses_ / kEighths.back() * kEighths.at(region) / page_size() * page_size();
+    return addresses / kEighths.back() * kEighths.at(region) / page_size() * page_size();
   };
-  return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses_ : end_of(number)};
+  return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses : end_of(number)};
 }
 
 Bytes Memory::missing(const Interval& range) const {

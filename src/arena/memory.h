@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -56,7 +57,10 @@ class Memory {
   ~Memory();
 
   /// Bytes of addresses, reserved when first needed. 0 when that fails or the device cannot map.
-  Bytes addresses() { return take_addresses() ? addresses_ : 0; }
+  Bytes addresses() {
+    (void)take_addresses();
+    return addresses_;
+  }
   /// Empty without addresses. Once they were refused only addresses() asks for them again: every request
   /// needs a region, and to ask takes longer than all else.
   Interval region(Region which);
@@ -134,8 +138,10 @@ class Memory {
   [[nodiscard]] std::optional<Bytes> fit_at_ends(const Interval& idle, Bytes size, Bytes& least,
                                                  std::size_t& from) const;
 
+  /// Whether the address is one of the arena's. May be asked by any thread at any time.
   [[nodiscard]] bool contains(std::uintptr_t address) const {
-    return address - base_ < static_cast<std::uintptr_t>(addresses_);
+    const auto addresses = static_cast<std::uintptr_t>(addresses_.load(std::memory_order_acquire));
+    return address - base_.load(std::memory_order_relaxed) < addresses;
   }
   [[nodiscard]] std::uintptr_t address_of(Bytes offset) const {
     return base_ + static_cast<std::uintptr_t>(offset);
@@ -200,9 +206,9 @@ class Memory {
   Device* device_;
   StreamOrder* order_;
   const ArenaPolicy* policy_;
-  std::uintptr_t base_ = 0;
-  Bytes addresses_ = 0;
-  bool were_refused_ = false;  ///< addresses, or the device cannot map
+  std::atomic<std::uintptr_t> base_{0};
+  std::atomic<Bytes> addresses_{0};  ///< written once, after base_
+  bool were_refused_ = false;        ///< addresses, or the device cannot map
   Bytes mapped_ = 0;
   Bytes most_in_use_ = 0;
   Bytes hold_ = 0;

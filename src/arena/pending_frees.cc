@@ -12,7 +12,7 @@ PendingFrees::~PendingFrees() {
   }
 }
 
-void PendingFrees::note_use(const LivingBlock& block, StreamIndex stream) {
+void PendingFrees::note_use(const LivingBlock& block, Stream stream) {
   const bool known = std::any_of(uses_.begin(), uses_.end(), [&](const Use& use) {
     return use.address == block.address && use.stream == stream;
   });
@@ -34,8 +34,7 @@ PendingFrees::Pending PendingFrees::pending_of(const LivingBlock& block, Bytes o
   bool is_still = false;
   for (const Use& use : uses_) {
     if (use.address != block.address || is_still) continue;
-    const DeviceEvent event =
-        use.stream == kNoStream ? kNoEvent : device_->record(order_->stream_of(use.stream));
+    const DeviceEvent event = device_->record(use.stream);
     if (event == kNoEvent) {
       is_still = device_->synchronize();
       pending.uncertain = !is_still;

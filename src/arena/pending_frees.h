@@ -33,7 +33,7 @@ class PendingFrees {
   ~PendingFrees();
 
   /// The living block is used by that stream too.
-  void note_use(const LivingBlock& block, StreamIndex stream);
+  void note_use(const LivingBlock& block, Stream stream);
 
   /// The block at `offset` was freed at `now`, `now` being counted on where the call itself has to wait.
   /// Whether it is pending; if not, its range may be used at once in the order of its stream.
@@ -59,7 +59,7 @@ class PendingFrees {
 
   struct Use {
     std::uintptr_t address = 0;
-    StreamIndex stream = 0;
+    Stream stream = 0;  ///< its handle: there may be more streams than have numbers
   };
 
   struct Pending {

@@ -335,9 +335,8 @@ void RuntimeAllocator::record_stream(void* memory, Stream stream) {
     if (ours) fail("no block begins at ", memory, " in the arena, so it cannot be used on another stream");
     return upstream_.record_stream(memory, stream);
   }
-  const StreamIndex index = order_.index_of(stream);
-  if (index == block->stream) return;
-  pending_.note_use(*block, index);
+  if (stream == order_.stream_of(block->stream)) return;
+  pending_.note_use(*block, stream);
   block->shared = true;
 }
 

@@ -108,7 +108,8 @@ class RuntimeAllocator {
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
-  /// Whether `memory` was allocated here and lives, or lies in the arena.
+  /// Whether `memory` lies in the arena, without a lock; or was allocated here otherwise and lives.
+  [[nodiscard]] bool covers(const void* memory) const { return memory_.contains(number_of(memory)); }
   [[nodiscard]] bool owns(const void* memory);
   /// Bytes asked for by the living block of the arena that begins at `memory`; 0 when none does.
   [[nodiscard]] Bytes size_in_arena(const void* memory);

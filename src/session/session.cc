@@ -251,9 +251,14 @@ RuntimeAllocator* Session::owner(const void* memory) const {
   // With one device, as in most processes, nobody needs to be asked.
   if (Place* const only = only_.load(std::memory_order_acquire)) return &only->allocator;
   RuntimeAllocator* found = nullptr;
-  for_each_place([&](Place& place) {
-    if (found == nullptr && place.allocator.owns(memory)) found = &place.allocator;
-  });
+  const auto look = [&](auto is_of) {
+    for_each_place([&](Place& place) {
+      if (found == nullptr && is_of(place.allocator)) found = &place.allocator;
+    });
+  };
+  // A thread waits for no other device's work: that may wait for what the thread is yet to launch.
+  look([&](const RuntimeAllocator& allocator) { return allocator.covers(memory); });
+  if (found == nullptr) look([&](RuntimeAllocator& allocator) { return allocator.owns(memory); });
   return found;
 }
 

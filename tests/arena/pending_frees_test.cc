@@ -28,7 +28,7 @@ class PendingFreesTest : public testing::Test {
                         .recorded = static_cast<RequestId>(offset)};
     for (const Stream user : users) {
       works.push_back(clocked.work(user));
-      pending->note_use(made, order.index_of(user));
+      pending->note_use(made, user);
     }
     return made;
   }
@@ -141,12 +141,15 @@ TEST_F(PendingFreesTest, WaitsForTheDeviceWhereAStreamCannotBeAsked) {
   EXPECT_TRUE(is_behind(99));
 }
 
-TEST_F(PendingFreesTest, WaitsForTheDeviceWhereAStreamHasNoNumber) {
-  const LivingBlock living = block(0, {});
-  pending->note_use(living, kNoStream);
-  works.push_back(clocked.work(77));
-  EXPECT_FALSE(pending->add(living, 0, ++now));
-  EXPECT_TRUE(is_behind(99));
+TEST_F(PendingFreesTest, AsksStreamsThatHaveNoNumber) {
+  (void)order.index_of(kOwn);
+  for (Stream stream = 1000; order.index_of(stream) != kNoStream; ++stream) {
+  }
+  ASSERT_TRUE(free(0, {77}));
+  EXPECT_EQ(device.calls(DeviceCall::kSynchronize), 0);
+  EXPECT_THAT(release_passed(), IsEmpty());
+  clocked.finish(77);
+  EXPECT_THAT(release_passed(), ElementsAre(0));
 }
 
 TEST_F(PendingFreesTest, WaitsForTheDeviceWhereTheBlocksStreamCannotWait) {

@@ -147,6 +147,13 @@ def test_a_job_that_only_looks_for_torch_finds_it(python: Run, tmp_path: Path) -
     assert (result.stdout, result.stderr) == ("torch\n", "")
 
 
+def test_a_job_that_looks_for_torch_before_it_imports_it_is_enabled(python: Run, job: Path) -> None:
+    lines = ("import importlib.util", "importlib.util.find_spec('torch')", "import torch", "import sys")
+    lines += ("print('stweaver.autostart' in sys.modules)",)
+    result = python(*RUN, "--", sys.executable, script(job, *lines), cwd=job)
+    assert result.stdout == "torch is loaded by SourceFileLoader\nTrue\n"
+
+
 def test_another_sitecustomize_runs_all_the_same(python: Run, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.hello = __name__")
     path = script(tmp_path, "import sitecustomize", "print(hello, sitecustomize.__file__)")
