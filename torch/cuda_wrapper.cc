@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <pthread.h>
+#include <type_traits>
 #include <typeinfo>
 
 #include "adapter.h"
@@ -320,7 +321,7 @@ class Wrapper final : public Delegate {
   /// A pool's request, which the arena makes room for where the device has none left. Not for a graph:
   /// whoever waits for work while one is captured spoils it.
   template <typename Request>
-  auto delegated(DeviceIndex device, Request request) {
+  std::invoke_result_t<Request> delegated(DeviceIndex device, Request request) {
     try {
       return request();
     } catch (const c10::OutOfMemoryError&) {
