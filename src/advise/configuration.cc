@@ -59,7 +59,8 @@ void use_legacy_modules(Job& job) {
 }
 
 int data_parallel(const Configuration& configuration) {
-  return configuration.gpus / (configuration.tp * configuration.pp * configuration.cp);
+  const std::int64_t ranks = std::int64_t{configuration.tp} * configuration.pp * configuration.cp;
+  return static_cast<int>(configuration.gpus / ranks);
 }
 
 int micro_batches(const Configuration& configuration) {

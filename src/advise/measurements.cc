@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
+#include <set>
 #include <string_view>
 
 #include "advise/memory.h"
@@ -12,6 +13,9 @@
 
 namespace stweaver {
 namespace {
+
+/// What spreadsheets write in front of UTF-8.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Cells of one line of comma separated values; quotes may hold commas, and are doubled inside themselves.
 std::vector<std::string> cells_of(std::string_view line, const std::string& where) {
@@ -42,6 +46,7 @@ class Sheet {
     for (std::size_t at = 0; at < csv.size();) {
       const std::size_t end = std::min(csv.find('\n', at), csv.size());
       std::string_view text(csv.data() + at, end - at);
+      if (at == 0 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
       if (text.ends_with('\r')) text.remove_suffix(1);
       at = end + 1;
       ++line;
@@ -49,6 +54,7 @@ class Sheet {
       std::vector<std::string> cells = cells_of(text, where(line));
       if (columns_.empty()) {
         columns_ = std::move(cells);
+        require_one_each();
         continue;
       }
       if (cells.size() != columns_.size())
@@ -92,6 +98,11 @@ class Sheet {
   [[nodiscard]] std::string where(std::size_t line) const { return text(name_, ":", line); }
 
  private:
+  void require_one_each() const {
+    std::set<std::string> seen;
+    for (const std::string& column : columns_)
+      if (!column.empty() && !seen.insert(column).second) fail(name_, ": two columns are called ", column);
+  }
   [[nodiscard]] int column(const char* name) const {
     const auto found = std::find(columns_.begin(), columns_.end(), name);
     return found == columns_.end() ? -1 : static_cast<int>(found - columns_.begin());
@@ -137,10 +148,14 @@ ModelShape model_of(const Sheet& sheet, const Sheet::Row& row) {
 }
 
 void read_layout(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  constexpr int kMostGpus = 1 << 20;
   how.gpus = sheet.whole(row, "gpus");
   how.tp = sheet.whole(row, "tp");
   how.pp = sheet.whole(row, "pp");
   how.cp = sheet.whole(row, "cp", 1);
+  if (how.gpus > kMostGpus) fail(how.gpus, " GPUs, which nobody has");
+  for (const int ranks : {how.tp, how.pp, how.cp})
+    if (ranks < 1 || ranks > how.gpus) fail("there are no groups of ", ranks, " among ", how.gpus, " GPUs");
   how.global_batch = sheet.whole(row, "gbs");
   how.sequence = sheet.whole(row, "seq");
 }
@@ -161,8 +176,10 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   Gpu& gpu = measured.job.gpu;
   gpu = known_gpu(sheet.cell(row, "gpu"));
   gpu.domain = sheet.whole(row, "node_size", gpu.domain);
+  if (gpu.domain < 1) fail("nodes have no GPUs");
   if (!sheet.cell(row, "inter_node_Gbps").empty())
-    gpu.network = sheet.number(row, "inter_node_Gbps") * 1e9 / 8 / std::max(1, gpu.domain);
+    gpu.network = sheet.number(row, "inter_node_Gbps") * 1e9 / 8 / gpu.domain;
+  if (!(gpu.network > 0)) fail("nothing is sent between nodes: inter_node_Gbps is ", gpu.network);
   Configuration& how = measured.job.configuration;
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");

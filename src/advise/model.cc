@@ -92,11 +92,19 @@ void validate(const ModelShape& model, const std::string& name) {
   within(model.kv_heads, 1, "the number of key and value heads");
   within(model.head_dim, 1, "the size of a head");
   within(model.vocabulary, 1, "the vocabulary");
-  within(model.ffn, 0, "the size of the MLP");
-  within(model.experts, 0, "the number of experts");
-  within(model.topk, 0, "the number of experts per token");
-  within(model.expert_ffn, 0, "the size of an expert");
+  const int routed = model.moe_layers > 0 ? 1 : 0;
+  within(model.ffn, dense_layers(model) > 0 ? 1 : 0, "the size of the MLP");
+  within(model.experts, routed, "the number of experts");
+  within(model.topk, routed, "the number of experts per token");
+  within(model.expert_ffn, routed, "the size of an expert");
   within(model.shared_ffn, 0, "the size of the shared experts");
+  if (model.kv_lora > 0) {
+    within(model.kv_lora, 1, "the rank of keys and values");
+    within(model.q_lora, 0, "the rank of queries");
+    within(model.qk_nope, 1, "the part of a head without positions");
+    within(model.qk_rope, 1, "the part of a head with positions");
+    within(model.v_head, 1, "the size of a head's values");
+  }
   if (model.layers > kMostLayers) fail(name, ": ", model.layers, " layers, which no model has");
   if (model.heads % model.kv_heads != 0)
     fail(name, ": ", model.heads, " attention heads cannot share ", model.kv_heads, " key and value heads");
@@ -137,6 +145,7 @@ ModelShape read_model(const std::string& json, const std::string& name) {
   model.ffn = number({"intermediate_size", "n_inner", "ffn_dim"}, 4 * model.hidden);
   model.vocabulary = number({"vocab_size"}, 0);
   model.sequence = number({"max_position_embeddings", "n_positions"}, 4096);
+  if (model.sequence == 0) fail(name, ": max_position_embeddings is 0");
   const bool plain =
       type.starts_with("gpt2") || type.starts_with("gpt_neo") || type == "opt" || type == "bloom";
   model.gated_mlp = !plain;
@@ -146,8 +155,9 @@ ModelShape read_model(const std::string& json, const std::string& name) {
   if (model.experts > 0) {
     model.topk = number({"num_experts_per_tok", "num_experts_per_token"}, 0);
     model.expert_ffn = number({"moe_intermediate_size"}, model.ffn);
-    model.shared_ffn =
-        number({"shared_expert_intermediate_size"}, number({"n_shared_experts"}, 0) * model.expert_ffn);
+    const std::int64_t shared = std::int64_t{number({"n_shared_experts"}, 0)} * model.expert_ffn;
+    if (shared > (1 << 24)) fail(name, ": its shared experts are larger than those of any model");
+    model.shared_ffn = number({"shared_expert_intermediate_size"}, static_cast<int>(shared));
     model.moe_layers = model.layers - std::min(model.layers, number({"first_k_dense_replace"}, 0));
     if (model.topk == 0) fail(name, ": it has experts, and does not say how many a token goes to");
   }

@@ -54,6 +54,13 @@ struct AdviseCommandOptions {
   bool json = false;
 };
 
+std::vector<std::string> inputs_of(const AdviseCommandOptions& options) {
+  std::vector<std::string> inputs = {options.predict, options.fit, options.constants};
+  if (options.model.ends_with(".json")) inputs.push_back(options.model);
+  for (const std::string& given : options.recorded) inputs.push_back(given.substr(0, given.rfind(':')));
+  return inputs;
+}
+
 Constants chosen_constants(const AdviseCommandOptions& options, const std::string& stack) {
   const Constants& base = known_constants(stack);
   if (options.constants.empty()) return base;
@@ -69,6 +76,9 @@ std::vector<StepTime> times_of(const Measurements& measured, const Constants& co
 
 void predict(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.predict), options.predict);
+  if (measured.rows.empty())
+    fail(options.predict, ": no row can be predicted; ",
+         measured.left_out.empty() ? "there is none" : measured.left_out.front());
   const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
   print_answer(options.json, predict_text(measured, times), predict_json(measured, times));
 }
@@ -126,7 +136,7 @@ Space space_of(const AdviseCommandOptions& options) {
   space.modules = modules_named(options.modules);
   for (const std::string& fix : options.fixed) {
     const auto [name, value] = setting_of("--fix", fix);
-    space.fixed.insert_or_assign(name, value);
+    if (!space.fixed.emplace(name, value).second) fail("--fix ", fix, ": ", name, " is given twice");
   }
   return space;
 }
@@ -150,7 +160,8 @@ RecordedRank recorded_rank_of(const std::string& given, const Space& space) {
     fail("--calibrate ", given, ": not of the form TRACE:gpus=32,pp=4,mbs=1,stage=0");
   std::map<std::string, std::string> values;
   for (const std::string& setting : CLI::detail::split(given.substr(colon + 1), ','))
-    values.insert(setting_of("--calibrate", setting));
+    if (!values.insert(setting_of("--calibrate", setting)).second)
+      fail("--calibrate ", given, ": ", setting, " is given twice");
   const auto stage = values.extract("stage");
   const Trace trace = open_trace(given.substr(0, colon));
   try {
@@ -268,6 +279,7 @@ int advise(const AdviseCommandOptions& options) {
                     static_cast<int>(!options.model.empty());
   if (asked != 1)
     fail("advise wants one of MODEL, --predict FILE.csv, --fit FILE.csv; see stweaver advise --help");
+  keep_apart(inputs_of(options), {options.output});
   if (!options.predict.empty()) predict(options);
   if (!options.fit.empty()) fit(options);
   return options.model.empty() ? kDone : recommend(options);
@@ -290,7 +302,7 @@ void add_advise(CLI::App& app, int& status) {
       ->check(CLI::Range(1, kMostGpus));
   command->add_option("--link", options->link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
   command->add_option("--network", options->network, "between nodes, GB/s of each GPU (default: the usual)")
-      ->check(CLI::Range(0.01, 1e5));
+      ->check(number(0.01, 1e5));
   command->add_option("--sequence", options->sequence, "tokens (default: the model's, 8192 at most)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--global-batch", options->global_batch, "sequences of a step (default: 4 Mi tokens)")
@@ -300,7 +312,7 @@ void add_advise(CLI::App& app, int& status) {
       "--modules", options->modules,
       "what layers are made of: megatron (default; TransformerEngine), pytorch (not compiled)");
   command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
-      ->check(CLI::Range(0.1, 1e5));
+      ->check(number(0.1, 1e5));
   command->add_option("--allocator", options->allocator,
                       "whose peak has to fit: stweaver (default), expandable, default");
   command
@@ -317,7 +329,7 @@ void add_advise(CLI::App& app, int& status) {
                    "what the front is of: time, memory, gpus (these by default), cost, headroom")
       ->delimiter(',');
   command->add_option("--price", options->price, "of a GPU hour, in any money: shows costs in it")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(number(0, 1e6));
   command->add_flag("--exhaustive", options->exhaustive, "look at every configuration, however many");
   command->add_option("--evaluations", options->evaluations, "configurations that a search looks at")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
@@ -333,10 +345,12 @@ void add_advise(CLI::App& app, int& status) {
   command
       ->add_option("-o,--output", options->output,
                    "an HTML page of the front to write besides; with --fit, where the constants go")
-      ->check(file_name());
+      ->check(file_name())
+      ->excludes(predict_option);
   command
       ->add_option("--only", options->only, "the constants that --fit may change; layers for kinds of layers")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->needs(fit_option);
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
   command->callback([options, &status] { status = advise(*options); });

@@ -23,6 +23,7 @@ struct DiffCommandOptions {
 };
 
 void diff(const DiffCommandOptions& options) {
+  keep_apart({options.a, options.b}, {options.output});
   const Progress progress("comparing " + options.a + " with " + options.b);
   const Trace a = open_trace(options.a);
   const Trace b = open_trace(options.b);

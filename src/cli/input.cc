@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,45 @@
 #include "report/report.h"
 
 namespace stweaver {
+namespace {
+
+/// Plain files alone: what comes out of a pipe is not what goes in.
+bool are_one_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (std::filesystem::exists(a, error) && std::filesystem::exists(b, error))
+    return std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error);
+  return std::filesystem::absolute(a, error).lexically_normal() ==
+         std::filesystem::absolute(b, error).lexically_normal();
+}
+
+[[noreturn]] void refuse_to_write(const std::string& path) {
+  fail(path, ": cannot be written (", std::strerror(errno), ")");
+}
+
+/// A file beside `path` that was not there before.
+std::string make_draft(const std::string& path) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    std::string draft = text(path, '.', ::getpid(), '.', i, ".part");
+    const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0) {
+      ::close(file);
+      return draft;
+    }
+    if (errno != EEXIST) break;
+  }
+  refuse_to_write(path);
+}
+
+/// Errors name `path`.
+void write_to(const std::string& path, const std::string& draft, const std::string& content) {
+  std::ofstream file(draft, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) refuse_to_write(path);
+}
+
+}  // namespace
 
 bool is_csv(const std::string& path) {
   return path.ends_with(".csv");
@@ -53,23 +94,38 @@ std::string read_text(const std::string& path) {
   return content;
 }
 
+void keep_apart(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  std::vector<std::string> taken = inputs;
+  for (const std::string& output : outputs) {
+    if (output.empty()) continue;
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::absolute(output, error).parent_path();
+    if (!std::filesystem::is_directory(folder, error))
+      fail(output, ": cannot be written, there is no folder ", folder.string(), "; make it first");
+    for (const std::string& other : taken)
+      if (!other.empty() && are_one_file(output, other))
+        fail(output, ": would be written over ", other, "; give it another name");
+    taken.push_back(output);
+  }
+}
+
 void write_file(const std::string& path, const std::string& content) {
   // A file is written beside itself and renamed: whoever reads it sees all of it or what was there before.
   // Devices, pipes and links are written to where they are: a rename would put a file in their place.
   std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::symlink_status(path, error).type();
-  const bool replace =
-      type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
-  const std::string draft = replace ? path + ".part" : path;
-  error.clear();
-  std::ofstream file(draft, std::ios::binary);
-  file << content;
-  file.close();
-  if (file && replace) std::filesystem::rename(draft, path, error);
-  if (file && !error) return;
-  const std::string reason = error ? error.message() : std::strerror(errno);
-  if (replace) std::filesystem::remove(draft, error);
-  fail(path, ": cannot be written (", reason, ")");
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
+  const bool exists = status.type() == std::filesystem::file_type::regular;
+  if (!exists && status.type() != std::filesystem::file_type::not_found) return write_to(path, path, content);
+  if (exists && ::access(path.c_str(), W_OK) != 0) refuse_to_write(path);
+  const std::string draft = make_draft(path);
+  try {
+    write_to(path, draft, content);
+    if (exists) std::filesystem::permissions(draft, status.permissions(), error);
+    if (std::rename(draft.c_str(), path.c_str()) != 0) refuse_to_write(path);
+  } catch (const Error&) {
+    std::filesystem::remove(draft, error);
+    throw;
+  }
 }
 
 void make_folder(const std::string& path) {

@@ -23,9 +23,9 @@ void Interrupt::watch(const std::stop_token& over) {
   while (!over.stop_requested()) {
     if (sigtimedwait(&signals_, nullptr, &kMoment) != SIGINT) continue;
     requested_.request_stop();
-    // From now on this thread does not hold it back any more.
+    // From now on this thread does not hold it back any more, and is there to take it.
     pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-    return;
+    while (!over.stop_requested()) nanosleep(&kMoment, nullptr);
   }
 }
 

@@ -135,6 +135,7 @@ PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
 }
 
 int plan(const PlanCommandOptions& options) {
+  keep_apart({options.input}, {options.output});
   Watch watch(options);
   const PlanAnswer answer = is_csv(options.input) ? plan_csv(options, watch) : plan_trace(options, watch);
   const bool fits = !options.capacity || answer.peak <= *options.capacity;

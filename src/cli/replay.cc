@@ -179,7 +179,7 @@ void add_replay(CLI::App& app, int& status) {
   command
       ->add_option("--hold", options->hold,
                    "GiB that may be held before memory is moved (default: what is used, and a little)")
-      ->check(CLI::Range(0.001, 1e5));
+      ->check(number(0.001, 1e5));
   command->add_option("--capacity", options->capacity, "bytes that the host has (default: more than any GPU)")
       ->check(bytes(1, kAmpleCapacity));
   add_search(*command, options->search, "search for a plan");

@@ -2,12 +2,12 @@
 
 #include "report/report.h"
 
-#include <array>
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,12 +39,19 @@ void require_own_names(const std::vector<std::string>& traces) {
   }
 }
 
+/// Of a job, by contender.
+std::vector<std::string> snapshots_of(const std::string& trace, const std::filesystem::path& folder) {
+  std::vector<std::string> paths;
+  for (const char* const name : {"default", "expandable", "planned"})
+    paths.push_back(folder / text(job_name(trace), '.', name, ".pickle"));
+  return paths;
+}
+
 void write_snapshots(const JobReport& report, const std::filesystem::path& folder, Written& written) {
-  constexpr std::array<std::string_view, kContenders> kNames = {"default", "expandable", "planned"};
+  const std::vector<std::string> paths = snapshots_of(report.trace.name, folder);
   for (std::size_t i = 0; i < kContenders; ++i) {
-    const std::string name = text(job_name(report.trace.name), '.', kNames.at(i), ".pickle");
-    written.snapshots.push_back(folder / name);
-    write_file(written.snapshots.back(), snapshot_of(report, static_cast<Contender>(i)));
+    written.snapshots.push_back(paths.at(i));
+    write_file(paths.at(i), snapshot_of(report, static_cast<Contender>(i)));
   }
 }
 
@@ -53,6 +60,11 @@ void report(const ReportCommandOptions& options) {
     require_own_names(options.traces);
     make_folder(options.snapshots);
   }
+  std::vector<std::string> outputs = {options.output, options.perfetto};
+  for (const std::string& trace : options.traces)
+    if (!options.snapshots.empty())
+      std::ranges::move(snapshots_of(trace, options.snapshots), std::back_inserter(outputs));
+  keep_apart(options.traces, outputs);
   Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {

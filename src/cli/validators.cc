@@ -34,6 +34,14 @@ CLI::Validator seconds() {
   return {check, "", "seconds"};
 }
 
+CLI::Validator number(double lowest, double highest) {
+  const auto check = [lowest, highest](const std::string& text) {
+    if (is_number(text, lowest, highest)) return std::string();
+    return stweaver::text("give a number, ", lowest, " to ", highest, ", not '", text, "'");
+  };
+  return {check, stweaver::text("NUMBER in [", lowest, " - ", highest, "]"), "number"};
+}
+
 CLI::Validator bytes(Bytes lowest, Bytes highest) {
   const auto check = [lowest, highest](const std::string& text) {
     if (is_number(text, lowest, highest)) return std::string();

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "plan/attempt.h"
 #include "plan/board.h"
+#include "plan/parallel_for.h"
 
 namespace stweaver {
 namespace {
@@ -128,12 +128,8 @@ ExactResult ExactSearch::run(std::int64_t nodes) {
   if (!state_) return result;
   std::vector<State::Worker>& workers = state_->workers;
   State::Outcome outcome;
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < workers.size(); ++i)
-      helpers.emplace_back([&, i] { state_->work(workers[i], nodes, outcome); });
-    state_->work(workers[0], nodes, outcome);
-  }
+  parallel_for(workers.size(), static_cast<int>(workers.size()),
+               [&](std::size_t i) { state_->work(workers[i], nodes, outcome); });
   for (const State::Worker& worker : workers) result.nodes += worker.nodes;
   if (outcome.first_found != kNobody) {
     result.verdict = Verdict::kFound;

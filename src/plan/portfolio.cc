@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -17,6 +14,7 @@
 #include "plan/core.h"
 #include "plan/exact.h"
 #include "plan/homophase.h"
+#include "plan/parallel_for.h"
 #include "plan/ring.h"
 #include "plan/row.h"
 #include "plan/skyline.h"
@@ -203,28 +201,6 @@ struct Runner {
   std::optional<Placement> placement;  ///< of this round
   Bytes peak = 0;                      ///< of `placement`
 };
-
-/// Calls `work(i)` for i in [0, count) on `threads` threads. The first exception is passed on.
-void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next = 0;
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto loop = [&] {
-    try {
-      for (std::size_t i = next++; i < count; i = next++) work(i);
-    } catch (...) {
-      const std::scoped_lock lock(mutex);
-      failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(threads)); ++i)
-      helpers.emplace_back(loop);
-    loop();
-  }
-  if (failure) std::rethrow_exception(failure);
-}
 
 std::vector<Runner*> active_in(std::vector<Runner>& runners, int round) {
   std::vector<Runner*> active;

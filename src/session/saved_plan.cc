@@ -41,7 +41,11 @@ void save_plan(const Plan& plan, const std::string& path) {
       refuse(draft);
     }
   }
-  if (std::rename(draft.c_str(), path.c_str()) != 0) refuse(path);
+  if (std::rename(draft.c_str(), path.c_str()) == 0) return;
+  const int reason = errno;
+  std::remove(draft.c_str());
+  errno = reason;
+  refuse(path);
 }
 
 Plan plan_file(const std::string& trace_path, const std::string& plan_path, int threads) {
