@@ -6,8 +6,8 @@ below, and judged on the rest. Then what no model could do better.
 
 python3 bench/advise.py sets FOLDER fits the built-in constants, src/advise/sets, on all rows of these tables.
 
-python3 bench/advise.py foundry README: the tables of llm-foundry's scripts/train/benchmarking/README.md, which
-nothing was fitted on.
+python3 bench/advise.py foundry README: the tables in scripts/train/benchmarking/README.md of llm-foundry,
+which nothing was fitted on.
 
 python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv,
 FOLDER/torchtitan.csv and FOLDER/memory_tables.csv, and those of the jobs in TRACES/manifest.json. Nothing of

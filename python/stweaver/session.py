@@ -190,7 +190,9 @@ def open_library() -> Library:
 def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     global _latest
     if _is_forked:
-        raise Error("STWeaver was enabled before this process was forked; start it by spawn to enable it here")
+        raise Error(
+            "STWeaver was enabled before this process was forked; start it by spawn to enable it here"
+        )
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
     if _latest is not None and (_latest.kind, _latest.way) != (kind, way):

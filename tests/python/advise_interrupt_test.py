@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,11 @@ ASKED = ["--gpus", "1048576", "--gpu", "h100", "--global-batch", "14414400", "--
 class Advising(Search):
     """The command looking for configurations, its standard error on a terminal."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, choices: int = 1) -> None:
         """Start it so that it hears of Ctrl-C, even where these tests run in the background and do not."""
         self.terminal, end = pty.openpty()
         inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
-        command = [COMMAND, "advise", *arguments, "--choices", "1"]
+        command = [COMMAND, "advise", *arguments, "--choices", str(choices)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, text=True)
         signal.signal(signal.SIGINT, inherited)
         os.close(end)
@@ -62,3 +63,14 @@ def test_ctrl_c_before_anything_fits_is_no_answer(tmp_path: Path) -> None:
     advising.process.send_signal(signal.SIGINT)
     assert advising.answer().startswith("stopped after ")
     assert advising.process.returncode == 1
+
+
+def test_a_second_ctrl_c_ends_it_whatever_it_is_at() -> None:
+    # A thousand choices are planned for seconds once the front is known.
+    advising = Advising("llama3_8b", "--gpus", "1024", "--gpu", "h100", choices=1000)
+    advising.shown(until="looking")
+    advising.process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    advising.process.send_signal(signal.SIGINT)
+    assert advising.answer() == ""
+    assert advising.process.returncode == -signal.SIGINT

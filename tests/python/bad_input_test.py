@@ -1,5 +1,6 @@
 """Bad input: one clear line on standard error, nothing on standard output, exit status 2. Never a crash."""
 
+import json
 import lzma
 import os
 import pickle
@@ -232,3 +233,98 @@ def test_refuses_to_write_a_plan_where_it_cannot(
     stweaver: Run, plan: tuple[Path, Path], tmp_path: Path
 ) -> None:
     assert_refused(stweaver, "plan", plan[1], "-o", tmp_path / "no such folder" / "small.plan")
+
+
+TABLE = "gpu,gpus,layers,hidden,heads,seq,vocab,tp,pp,mbs,gbs,peak_allocated_bytes{}\n"
+ROW = "A100,8,12,512,8,1024,50257,1,1,4,32,2536167424{}\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "said"),
+    [
+        (",experts", ",8", "the number of experts per token is 0"),
+        (",experts,topk,moe_ffn", ",8,2,0", "the size of an expert is 0"),
+        (",ffn", ",0", "the size of the MLP is 0"),
+        (",tp", ",1", "two columns are called tp"),
+    ],
+)
+def test_tables_with_sizes_of_nothing_are_refused(
+    stweaver: Run, tmp_path: Path, columns: str, cells: str, said: str
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(TABLE.format(columns) + ROW.format(cells))
+    result = stweaver("advise", "--predict", table)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_rows_that_no_cluster_can_have_are_left_out(stweaver: Run, tmp_path: Path) -> None:
+    header = "gpu,gpus,layers,hidden,heads,seq,tp,pp,mbs,gbs,iteration_ms,node_size,inter_node_Gbps\n"
+    row = "A100,{},24,1024,16,1024,{},1,1,64,100,{},{}\n"
+    table = tmp_path / "table.csv"
+    for cells in ((8, 1, 0, 800), (8, 1, 8, -5), (8, 65536, 8, 800), (10**9, 1, 8, 800)):
+        table.write_text(header + row.format(*cells))
+        result = stweaver("advise", "--predict", table)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "no row can be predicted; line 2: " in result.stderr
+    table.write_text("\ufeff" + header + row.format(8, 1, 8, 800), encoding="utf-8")
+    assert stweaver("advise", "--predict", table).returncode == 0, "a spreadsheet's mark in front"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [{"intermediate_size": 0}, {"max_position_embeddings": 0}, {"kv_lora_rank": 512, "v_head_dim": 0}],
+)
+def test_models_with_sizes_of_nothing_are_refused(
+    stweaver: Run, tmp_path: Path, model: dict[str, int]
+) -> None:
+    shape = {"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(shape | model))
+    result = stweaver("advise", path, "--gpus", "8", "--gpu", "h100")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert " is 0" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--max-memory", "--network", "--price"])
+def test_what_is_no_number_is_no_number(stweaver: Run, option: str) -> None:
+    result = stweaver("advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", option, "nan")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "give a number" in result.stderr
+
+
+def test_no_output_takes_the_place_of_an_input_or_of_another(stweaver: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "job.pickle"
+    trace.write_bytes(pickle.dumps(small_snapshot(), protocol=2))
+    other = tmp_path / "other.pickle"
+    other.write_bytes(trace.read_bytes())
+    link = tmp_path / "link.pickle"
+    link.symlink_to(trace)
+    page = tmp_path / "page.html"
+    for command in (
+        ("plan", trace, "-o", trace),
+        ("plan", link, "-o", trace),
+        ("report", trace, "-o", trace),
+        ("report", trace, "-o", page, "--perfetto", page),
+        ("diff", trace, other, "-o", other),
+        ("plan", trace, "-o", tmp_path / "no folder" / "plan"),
+    ):
+        result = stweaver(*command)
+        assert (result.returncode, result.stdout) == (2, ""), command
+        assert "give it another name" in result.stderr or "make it first" in result.stderr
+    assert trace.read_bytes() == other.read_bytes()
+    assert not page.exists()
+
+
+def test_drafts_of_others_are_left_alone(stweaver: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "job.pickle"
+    trace.write_bytes(pickle.dumps(small_snapshot(), protocol=2))
+    precious = tmp_path / "job.plan.part"
+    precious.write_text("precious")
+    plan = tmp_path / "job.plan"
+    plan.write_text("older")
+    plan.chmod(0o600)
+    assert stweaver("plan", trace, "-o", plan).returncode == 0
+    assert precious.read_text() == "precious"
+    assert plan.stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"job.pickle", "job.plan", "job.plan.part"}

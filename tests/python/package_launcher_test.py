@@ -148,9 +148,9 @@ def test_a_job_that_only_looks_for_torch_finds_it(python: Run, tmp_path: Path) -
 
 
 def test_a_job_that_looks_for_torch_before_it_imports_it_is_enabled(python: Run, job: Path) -> None:
-    lines = ("import importlib.util", "importlib.util.find_spec('torch')", "import torch", "import sys")
-    lines += ("print('stweaver.autostart' in sys.modules)",)
-    result = python(*RUN, "--", sys.executable, script(job, *lines), cwd=job)
+    lines = "import importlib.util, sys\nimportlib.util.find_spec('torch')\nimport torch\n"
+    lines += "print('stweaver.autostart' in sys.modules)"
+    result = python(*RUN, "--", sys.executable, script(job, lines), cwd=job)
     assert result.stdout == "torch is loaded by SourceFileLoader\nTrue\n"
 
 
