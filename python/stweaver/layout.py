@@ -50,7 +50,10 @@ def find_library() -> Path:
         return library.resolve()
     if variables.LIBRARY.value:
         raise Error(f"no such file: {library}; correct {variables.LIBRARY.full_name}")
-    raise Error(f"no such file: {library}; build it (`tools/build.sh release stweaver_library`) or install the package (`pip install .`)")
+    raise Error(
+        f"no such file: {library}; build it (`tools/build.sh release stweaver_library`) or install the package "
+        "(`pip install .`)"
+    )
 
 
 def find_command() -> Path:
