@@ -60,8 +60,8 @@ def check_headers(library: Library) -> None:
         path = layout.find().headers / name
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise Error(
-                f"{library.path} was not built from {path} as it is now; build it again (`make build`) or "
-                "install the package again (`pip install .`)"
+                f"{library.path} was not built from {path} as it is now; build it again "
+                "(`tools/build.sh release`) or install the package again (`pip install .`)"
             )
 
 

@@ -51,8 +51,8 @@ def find_library() -> Path:
     if variables.LIBRARY.value:
         raise Error(f"no such file: {library}; correct {variables.LIBRARY.full_name}")
     raise Error(
-        f"no such file: {library}; build it (`tools/build.sh release stweaver_library`) or install the package "
-        "(`pip install .`)"
+        f"no such file: {library}; build it (`tools/build.sh release stweaver_library`) "
+        "or install the package (`pip install .`)"
     )
 
 
