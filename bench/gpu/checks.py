@@ -459,9 +459,32 @@ def reduce_in_steps(way: str, rank: int, gpus: int) -> None:
     require(job.probe_was_hit or way == "default", "the block was never planned")
 
 
+def failed_capture(way: str, _gpus: int) -> None:
+    """Capture what no graph can hold, and go on without the graph."""
+    start(way)
+    job = Job(way)
+    job.plan()
+    try:
+        with cuda.graph(cuda.CUDAGraph()):
+            torch.ones(1, device="cuda").item()  # waits for the device
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("the capture did not fail")
+
+    def served() -> int:
+        return figure("hits") + figure("misses")
+
+    before = served()
+    block = torch.empty(8 * MIB, dtype=torch.uint8, device="cuda").fill_(1)
+    require(bool((block == 1).all()), "the block has other content")
+    require(way == "default" or served() > before, "STWeaver serves nothing any more")
+
+
 ALONE: dict[str, Callable[[str, int], str | None]] = {
     "record_stream of planned blocks": record_stream_planned,
     "IPC between processes": ipc,
     "NCCL collectives": nccl,
+    "a capture that fails": failed_capture,
     'torch.compile("reduce-overhead")': compiled,
 }

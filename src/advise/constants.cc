@@ -32,6 +32,7 @@ nlohmann::ordered_json write_layer(const LayerKind& kind, double factor) {
 }
 
 std::pair<LayerKind, double> read_layer(const nlohmann::json& layer) {
+  if (!layer.is_object()) fail("no JSON object of a layer");
   LayerKind kind{.gpu = layer.at("gpu").get<std::string>(),
                  .precision = precision_named(layer.at("precision").get<std::string>())};
   for (const LayerField& field : layer_fields()) {

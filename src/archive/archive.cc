@@ -29,7 +29,8 @@ constexpr std::size_t kBufferSize = std::size_t{1} << 18;
 class Input {
  public:
   explicit Input(const std::filesystem::path& path) : name_(path.string()), buffer_(kBufferSize) {
-    if (std::filesystem::is_directory(path)) fail(name_, ": is a directory, name a file in it");
+    std::error_code error;  // that there is no file to open is said below
+    if (std::filesystem::is_directory(path, error)) fail(name_, ": is a directory, name a file in it");
     file_.reset(std::fopen(name_.c_str(), "rb"));
     if (!file_) fail(name_, ": cannot be opened: ", reason());
     refill();

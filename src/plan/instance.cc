@@ -4,7 +4,11 @@
 #include <compare>
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <limits>
+#include <queue>
 #include <utility>
+#include <vector>
 
 namespace stweaver {
 namespace {
@@ -70,6 +74,8 @@ class RecentPeak {
     while (!steps_.empty() && steps_.front().until <= time) steps_.pop_front();
     return steps_.empty() ? 0 : steps_.front().load;
   }
+  /// When that gets lower by itself; kForever where it does not.
+  [[nodiscard]] Time until() const { return steps_.empty() ? kForever : steps_.front().until; }
 
  private:
   struct Step {
@@ -78,6 +84,42 @@ class RecentPeak {
   };
   Bytes load_ = 0;
   std::deque<Step> steps_;  ///< each lower than the one before
+};
+
+/// The same of all lanes together: looks at those alone in which something changes.
+class RecentPeaks {
+ public:
+  explicit RecentPeaks(int lanes)
+      : lanes_(static_cast<std::size_t>(lanes)), loads_(static_cast<std::size_t>(lanes), 0) {}
+
+  void change(Time time, Bytes by, int lane) {
+    lanes_[static_cast<std::size_t>(lane)].change(time, by);
+    look_at(static_cast<std::size_t>(lane));
+  }
+  Bytes since(Time time) {
+    since_ = time;
+    while (!ends_.empty() && ends_.top().first <= time) {
+      const std::size_t lane = ends_.top().second;
+      ends_.pop();
+      look_at(lane);
+    }
+    return sum_;
+  }
+
+ private:
+  void look_at(std::size_t lane) {
+    sum_ -= loads_[lane];
+    loads_[lane] = lanes_[lane].since(since_);
+    sum_ += loads_[lane];
+    if (lanes_[lane].until() != kForever) ends_.emplace(lanes_[lane].until(), lane);
+  }
+
+  using End = std::pair<Time, std::size_t>;
+  std::vector<RecentPeak> lanes_;
+  std::vector<Bytes> loads_;  ///< of each lane, since then
+  Bytes sum_ = 0;
+  Time since_ = std::numeric_limits<Time>::min();
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 
 }  // namespace
@@ -120,19 +162,16 @@ Bytes lower_bound_of(const Instance& instance) {
   std::vector<Change> changes = changes_of(instance);
   std::sort(changes.begin(), changes.end());
   const Time gap = instance.lanes > 1 ? instance.lane_gap : 0;
-  std::vector<RecentPeak> lanes(static_cast<std::size_t>(instance.lanes));
+  RecentPeaks lanes(instance.lanes);
   Bytes persistent = 0;
   Bytes bound = 0;
   for (const auto& [time, by, lane] : changes) {
     if (lane == kEveryLane) {
       persistent += by;
     } else {
-      lanes[static_cast<std::size_t>(lane)].change(time, by);
+      lanes.change(time, by, lane);
     }
-    if (by < 0) continue;
-    Bytes load = persistent;
-    for (RecentPeak& recent : lanes) load += recent.since(time - gap);
-    bound = std::max(bound, load);
+    if (by >= 0) bound = std::max(bound, persistent + lanes.since(time - gap));
   }
   return bound;
 }

@@ -24,11 +24,16 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   };
   {
     std::vector<std::jthread> helpers;
-    try {
-      for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(threads)); ++i)
+    const auto start_one = [&] {
+      try {
         helpers.emplace_back(loop);
-    } catch (const std::system_error&) {  // those that there are do it all
-    }
+        return true;
+      } catch (const std::system_error&) {
+        return false;  // those that there are do it all
+      }
+    };
+    const std::size_t most = std::min(count, static_cast<std::size_t>(threads));
+    while (helpers.size() + 1 < most && start_one()) continue;
     loop();
   }
   if (failure) std::rethrow_exception(failure);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "arena/block_table.h"
 #include "trace/trace.h"
 
 namespace stweaver {
@@ -24,8 +25,7 @@ class Recorder {
     int device = 0;
     std::string settings = {};  ///< Trace::settings
     std::string path = {};      ///< of the trace file; empty for none
-    /// Requests to keep: without step boundaries they would fill the host's memory. So many take a quarter of
-    /// a GiB.
+    /// Requests to keep, at 66 bytes each: without step boundaries they would fill the host's memory.
     std::size_t most = std::size_t{1} << 22U;
     bool timed = false;  ///< whether the trace gets micros: helps to see steps that are not marked, and costs
                          ///< two looks at the clock per request
