@@ -34,6 +34,7 @@ FEATURES = [
     "record_stream of planned blocks",
     "IPC between processes",
     "NCCL collectives",
+    "a capture that fails",
 ]
 
 
