@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -202,14 +203,15 @@ std::optional<PlannedChoice> fitting(const Recommendation& advice, const Choice&
 }
 
 /// The clear choices of a front that fit once they are planned. Where none does, the choice is among those
-/// that need less.
+/// that need less. No more than one once it is to stop.
 std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::size_t count,
-                                           AllocatorChoice allocator) {
+                                           AllocatorChoice allocator, const std::stop_token& stop) {
   std::vector<PlannedChoice> choices;
   Front front = advice.front;
   for (std::size_t before = 0; choices.empty() && front.choices.size() != before;) {
     double too_much = std::numeric_limits<double>::infinity();
     for (const Choice& choice : clear_choices(front, advice.objectives, count)) {
+      if (stop.stop_requested() && !choices.empty()) return choices;
       if (std::optional<PlannedChoice> planned = fitting(advice, choice, allocator)) {
         choices.push_back(*std::move(planned));
       } else {
@@ -260,7 +262,7 @@ int recommend(const AdviseCommandOptions& options) {
                         .frameworks = std::move(frameworks),
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
-  advice.choices = planned_choices(advice, options.choices, allocator);
+  advice.choices = planned_choices(advice, options.choices, allocator, how.stop);
   if (options.exhaustive) add_fastest(advice, space, constants, how, allocator);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string text = advise_text(advice);

@@ -100,6 +100,10 @@ PlanAnswer plan_trace(const PlanCommandOptions& options, Watch& watch) {
 }
 
 PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
+  if (options.device || options.max_scale || options.step_only)
+    fail(options.input,
+         ": a planning instance has no device, step or batch; leave out --device, --step-only "
+         "and --max-scale");
   std::vector<CsvRow> rows = open_csv(options.input);
   const Bytes alignment = options.align.value_or(1);  // instances count in units of their own
   Instance instance;
@@ -170,7 +174,7 @@ void add_plan(CLI::App& app, int& status) {
       ->add_option(
           "--max-scale", options->max_scale,
           "have places for batches so many times the largest recorded, where sizes follow one length")
-      ->check(CLI::Range(1.0, 16.0));
+      ->check(number(1, 16));
   command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver plan snapshot.pickle -o job.plan");

@@ -65,12 +65,23 @@ def test_ctrl_c_before_anything_fits_is_no_answer(tmp_path: Path) -> None:
     assert advising.process.returncode == 1
 
 
-def test_a_second_ctrl_c_ends_it_whatever_it_is_at() -> None:
-    # A thousand choices are planned for seconds once the front is known.
+def test_ctrl_c_ends_the_planning_of_choices() -> None:
+    # A thousand are planned for seconds once the front is known.
     advising = Advising("llama3_8b", "--gpus", "1024", "--gpu", "h100", choices=1000)
     advising.shown(until="looking")
     advising.process.send_signal(signal.SIGINT)
+    assert "--tensor-model-parallel-size" in advising.answer()
+    assert advising.process.returncode == 0
+
+
+def test_a_second_ctrl_c_ends_it_whatever_it_is_at(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    os.mkfifo(page)  # nobody reads it, so that it cannot even be opened
+    advising = Advising("llama3_8b", "--gpus", "8", "--gpu", "h100", "-o", page)
+    advising.shown(until="looking")  # for a second, which is longer than all of its work takes
+    advising.process.send_signal(signal.SIGINT)
     time.sleep(0.2)
+    assert advising.process.poll() is None
     advising.process.send_signal(signal.SIGINT)
     assert advising.answer() == ""
     assert advising.process.returncode == -signal.SIGINT

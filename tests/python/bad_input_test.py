@@ -316,6 +316,17 @@ def test_no_output_takes_the_place_of_an_input_or_of_another(stweaver: Run, tmp_
     assert not page.exists()
 
 
+@pytest.mark.parametrize("option", [["--device", "7"], ["--max-scale", "4"], ["--step-only"]])
+def test_a_planning_instance_has_no_steps_and_no_device(
+    stweaver: Run, tmp_path: Path, option: list[str]
+) -> None:
+    instance = tmp_path / "small.csv"
+    instance.write_text(SMALL_CSV)
+    result = stweaver("plan", instance, *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "leave out --device, --step-only and --max-scale" in result.stderr
+
+
 def test_drafts_of_others_are_left_alone(stweaver: Run, tmp_path: Path) -> None:
     trace = tmp_path / "job.pickle"
     trace.write_bytes(pickle.dumps(small_snapshot(), protocol=2))
