@@ -6,8 +6,7 @@ below, and judged on the rest. Then what no model could do better.
 
 python3 bench/advise.py sets FOLDER fits the built-in constants, src/advise/sets, on all rows of these tables.
 
-python3 bench/advise.py foundry README: the tables in scripts/train/benchmarking/README.md of llm-foundry,
-which nothing was fitted on.
+Tables that nothing was fitted on: bench/unseen.py.
 
 python3 bench/advise.py memory FOLDER TRACES: peaks of memory in FOLDER/megatron_ci.csv,
 FOLDER/torchtitan.csv and FOLDER/memory_tables.csv, and those of the jobs in TRACES/manifest.json. Nothing of
@@ -18,6 +17,7 @@ import argparse
 import csv
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -113,7 +113,7 @@ def advise(*arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
 # Where fits start: guesses that no row had a part in.
 START: dict[str, dict[str, float]] = {
     "vtrain_single": {
-        "matrix_bf16": 0.75,
+        "matrix": 1,
         "streaming": 0.7,
         "layer": 0.002,
         "unfused_softmax": 0.3,
@@ -122,10 +122,8 @@ START: dict[str, dict[str, float]] = {
         "step": 0.01,
     },
     "bridge": {
-        "matrix_bf16": 0.75,
-        "matrix_fp8": 0.6,
-        "matrix_mxfp8": 0.6,
-        "matrix_fp4": 0.5,
+        "matrix": 1,
+        "matrix_fp4": 1,
         "experts": 1,
         "streaming": 0.7,
         "dispatch": 5,
@@ -140,9 +138,8 @@ START: dict[str, dict[str, float]] = {
         "step": 0.01,
     },
     "torchtitan": {
-        "matrix_bf16": 0.75,
-        "matrix_fp8": 0.6,
-        "matrix_fp8_rowwise": 0.4,
+        "matrix": 1,
+        "matrix_fp8_rowwise": 0.6,
         "attention": 0.6,
         "streaming": 0.7,
         "tensor_exposed": 1,
@@ -289,85 +286,12 @@ def write_sets(data: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / f"{table}.csv"
             write_table(rows, [dict(row) for row in rows_of(data / f"{table}.csv")])
-            start = path if table == "vtrain_multi" else start_of(table, Path(folder))
+            # What starts a fit between nodes is what the single node has just said.
+            start = start_of(table, Path(folder))
+            if table == "vtrain_multi":
+                shutil.copy(path, start)
             fitted = advise("--fit", rows, "-o", path, "--constants", start, *only(table))
         print(f"{path}: {fitted['rows']} rows of {table}, {fitted['layers']} kinds of layers")
-
-
-# MPT's layers, hidden units and heads (scripts/train/yamls/pretrain), and GPUs by their names there.
-MPT = {
-    "125m": (12, 768, 12),
-    "350m": (24, 1024, 16),
-    "760m": (24, 1536, 12),
-    "1b": (24, 2048, 16),
-    "3b": (32, 2560, 32),
-    "7b": (32, 4096, 32),
-    "13b": (40, 5120, 40),
-    "30b": (48, 7168, 56),
-    "70b": (80, 8192, 64),
-}
-FOUNDRY_GPUS = {"h100_80gb": "H100", "a100_80gb": "A100", "a100_40gb": "A100-40GB"}
-
-
-def foundry_row(cells: list[str]) -> Row:
-    """Read a line of llm-foundry's tables: FSDP of MPT, bf16, not compiled, a fused loss."""
-    name, sequence, gpus, gpu = cells[:4]
-    micro_batch, _, global_batch, _, tokens = cells[7:12]
-    layers, hidden, heads = MPT[name]
-    values = {
-        "model": f"mpt_{name}",
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "vocab": 50368,
-        "gpu": FOUNDRY_GPUS[gpu],
-        "gpus": gpus,
-        "tp": 1,
-        "pp": 1,
-        "local_batch": micro_batch,
-        "gbs": global_batch,
-        "seq": sequence,
-        "activation_checkpointing": "full" if cells[17] == "True" else "none",
-        "compile": 0,
-        "loss": "fused",
-        "tokens_per_s_per_gpu": int(tokens) / int(gpus),
-    }
-    return {key: str(value) for key, value in values.items()}
-
-
-def judge_foundry(readme: Path) -> None:
-    """Predict with the built-in set, and with one that was fitted on every second row."""
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readme.read_text().splitlines()]
-    rows = [foundry_row(cells) for cells in lines if len(cells) == 20 and cells[14] in {"amp_bf16", "bf16"}]
-    with tempfile.TemporaryDirectory() as name:
-        half, constants = Path(name) / "half.csv", Path(name) / "constants.json"
-        write_table(half, rows[::2])
-        numbers = ",".join(key for key in START["torchtitan"] if "fp8" not in key and "tensor" not in key)
-        start = start_of("torchtitan", Path(name))
-        advise("--fit", half, "-o", constants, "--constants", start, "--only", numbers)
-        print("| rows | constants | number | mean error | median | as one | rank correlation |")
-        print("|---|---|---|---|---|---|---|")
-        judge_rows("all", "torchtitan's", rows, Path(name))
-        for gpu in FOUNDRY_GPUS.values():
-            judge_rows(gpu, "torchtitan's", [row for row in rows if row["gpu"] == gpu], Path(name))
-        judge_rows("every second", "of the others", rows[1::2], Path(name), "--constants", constants)
-
-
-def judge_rows(what: str, whose: str, rows: list[Row], folder: Path, *options: str | Path) -> None:
-    """Print a line; `as one` is the mean error once all rows of a GPU are as much faster or slower."""
-    table = folder / "rows.csv"
-    write_table(table, rows)
-    answer = advise("--predict", table, *options)
-    errors: dict[str, list[float]] = {}
-    for row in answer["predictions"]:
-        ratio = row["predicted_seconds"] / row["measured_seconds"]
-        errors.setdefault(row["gpu"], []).append(ratio)
-    left = [abs(ratio / statistics.median(of) - 1) for of in errors.values() for ratio in of]
-    mean, median = answer["mean_absolute_error"], answer["median_absolute_error"]
-    print(
-        f"| {what} | {whose} | {len(rows)} | {mean:.1%} | {median:.1%} | {statistics.mean(left):.1%} |"
-        f" {answer['rank_correlation']:.3f} |"
-    )
 
 
 # The models of the traces' jobs: bias or gate, then columns of a table of peaks.
@@ -552,8 +476,8 @@ def judge_memory(data: Path, traces: Path) -> None:
 def main() -> None:
     """Choose what to judge."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["time", "sets", "foundry", "memory"])
-    parser.add_argument("folder", type=Path, help="with foundry, a file")
+    parser.add_argument("what", choices=["time", "sets", "memory"])
+    parser.add_argument("folder", type=Path)
     parser.add_argument("traces", type=Path, nargs="?")
     parser.add_argument("--plain", action="store_true", help="time: no kind of layer has a factor of its own")
     options = parser.parse_args()
@@ -561,8 +485,6 @@ def main() -> None:
         judge_time(options.folder, plain=options.plain)
     elif options.what == "sets":
         write_sets(options.folder)
-    elif options.what == "foundry":
-        judge_foundry(options.folder)
     elif options.traces is None:
         parser.error("memory wants the folder of traces, too")
     else:

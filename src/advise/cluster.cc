@@ -13,6 +13,7 @@ constexpr double kGiga = 1e9;
 struct Figures {
   const char* name;
   double bf16, fp8, fp4;  // TFLOP/s
+  double sustained;       // share of it
   double bandwidth;       // GB/s
   double memory;          // GiB that a program sees
   double link, network;   // GB/s
@@ -23,18 +24,24 @@ struct Figures {
 // NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
 // those printed with sparsity, and where both are printed (fp4 of Blackwell Ultra) the dense one. Otherwise
 // Blackwell Ultra differs from Blackwell in power alone, and what that is worth is a constant of the time
-// model. The H100 with HBM2e and a 500 W limit is torchtitan's; its rate is that of 700 W by the power of two
-// thirds.
+// model. The H100 with HBM2e and a 500 W limit is torchtitan's.
+//
+// Power limits what is sustained: it grows with the clock and with the square of a voltage that grows with
+// the clock, so that the clock is as the cube root of the power. That is how the rates of the H100 of 500 W
+// and of GB200 (1200 W, B200 1000 W) follow from others. What Hopper sustains was measured
+// (bench/gpu/products.py; docs/results/advise.md). A100 and B200 stand to it as their fastest products do (S.
+// Bekman, Machine Learning Engineering, accelerators: 86.9 % of peak for A100 beside 80.3 % for H100 in short
+// runs, and where power limits the clock 63.5 % for B200 beside 76.3 % for H200).
 constexpr Figures kFigures[] = {
-    {"A100", 312, 312, 312, 2039, 79.1, 300, 25, 8, false},
-    {"A100-40GB", 312, 312, 312, 1555, 39.4, 300, 25, 8, false},
-    {"H100", 989, 1979, 1979, 3350, 79.1, 450, 50, 8, false},
-    {"H100-96GB-HBM2e-500W", 791, 1583, 1583, 2400, 94.9, 450, 50, 8, false},
-    {"H200", 989, 1979, 1979, 4800, 139.7, 450, 50, 8, false},
-    {"B200", 2250, 4500, 9000, 7700, 178.3, 900, 50, 8, false},
-    {"B300", 2250, 4500, 13500, 8000, 267.6, 900, 100, 8, true},
-    {"GB200", 2500, 5000, 10000, 8000, 184.0, 900, 50, 72, false},
-    {"GB300", 2500, 5000, 15000, 8000, 276.0, 900, 100, 72, true},
+    {"A100", 312, 312, 312, 0.757, 2039, 79.1, 300, 25, 8, false},
+    {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, 300, 25, 8, false},
+    {"H100", 989, 1979, 1979, 0.700, 3350, 79.1, 450, 50, 8, false},
+    {"H100-96GB-HBM2e-500W", 884, 1769, 1769, 0.700, 2400, 94.9, 450, 50, 8, false},
+    {"H200", 989, 1979, 1979, 0.700, 4800, 139.7, 450, 50, 8, false},
+    {"B200", 2250, 4500, 9000, 0.583, 7700, 178.3, 900, 50, 8, false},
+    {"B300", 2250, 4500, 13500, 0.583, 8000, 267.6, 900, 100, 8, true},
+    {"GB200", 2500, 5000, 10000, 0.558, 8000, 184.0, 900, 50, 72, false},
+    {"GB300", 2500, 5000, 15000, 0.558, 8000, 276.0, 900, 100, 72, true},
 };
 
 std::vector<Gpu> make_gpus() {
@@ -45,6 +52,7 @@ std::vector<Gpu> make_gpus() {
     gpu.bf16 = f.bf16 * kTera;
     gpu.fp8 = f.fp8 * kTera;
     gpu.fp4 = f.fp4 * kTera;
+    gpu.sustained = f.sustained;
     gpu.bandwidth = f.bandwidth * kGiga;
     gpu.memory = static_cast<Bytes>(f.memory * static_cast<double>(kGiB));
     // c10's default: 32 MiB from Hopper on, 8.125 MiB before.

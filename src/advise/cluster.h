@@ -14,6 +14,7 @@ struct Gpu {
   double bf16 = 0;       ///< FLOP/s
   double fp8 = 0;        ///< FLOP/s; that of bf16 where there is no faster unit
   double fp4 = 0;        ///< FLOP/s; likewise
+  double sustained = 1;  ///< share of these that products have once the GPU's power limits its clock
   double bandwidth = 0;  ///< of its memory, bytes/s
   Bytes memory = 0;      ///< what a program can have of it
   Bytes workspace = 0;   ///< of PyTorch's cuBLAS, for each thread

@@ -65,13 +65,11 @@ MeasuredLayers read_layers(const nlohmann::json& list, const std::string& name) 
 std::span<const ConstantInfo> constant_table() {
   using C = Constants;
   static const std::vector<ConstantInfo> table = {
-      {"matrix_bf16", &C::matrix_bf16, 0.05, 1.2},
-      {"matrix_fp8", &C::matrix_fp8, 0.05, 1.2},
-      {"matrix_fp8_rowwise", &C::matrix_fp8_rowwise, 0.05, 1.2},
-      {"matrix_mxfp8", &C::matrix_mxfp8, 0.05, 1.2},
-      {"matrix_fp4", &C::matrix_fp4, 0.05, 1.2},
+      {"matrix", &C::matrix, 0.05, 1.5},
+      {"matrix_fp8_rowwise", &C::matrix_fp8_rowwise, 0.05, 1.5},
+      {"matrix_fp4", &C::matrix_fp4, 0.05, 1.5},
       {"experts", &C::experts, 0.05, 2},
-      {"attention", &C::attention, 0.05, 1.2},
+      {"attention", &C::attention, 0.05, 1.5},
       {"streaming", &C::streaming, 0.1, 1.5},
       {"dispatch", &C::dispatch, 0, 1000},
       {"layer", &C::layer, 0, 1},

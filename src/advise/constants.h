@@ -11,13 +11,11 @@ namespace stweaver {
 
 /// The constants of the time model (time.h), each with a physical meaning; a set belongs to a software stack.
 struct Constants {
-  double matrix_bf16 = 0.75;  ///< share of peak FLOP/s that matrix products reach
-  double matrix_fp8 = 0.6;
-  double matrix_fp8_rowwise = 0.4;
-  double matrix_mxfp8 = 0.6;
-  double matrix_fp4 = 0.5;
+  double matrix = 1;  ///< share of what the GPU sustains that matrix products reach, in bf16 and fp8
+  double matrix_fp8_rowwise = 0.6;
+  double matrix_fp4 = 1;
   double experts = 1;      ///< rate of the experts' products, as a share of the others'
-  double attention = 0.6;  ///< share of peak bf16 FLOP/s, as far as flash attention's instructions reach it
+  double attention = 0.6;  ///< share of what the GPU sustains in bf16, as far as flash attention reaches it
   double streaming = 0.7;  ///< share of the memory's bandwidth at which operators read and write tensors
   double dispatch = 5;     ///< bytes moved besides per token, expert it goes to, unit of the expert and pass
   double layer = 2e-3;     ///< seconds that a layer takes of the host, all passes
@@ -54,7 +52,7 @@ std::span<const ConstantInfo> constant_table();
 /// without flash attention. Error that lists the names when there is no such set.
 const Constants& known_constants(const std::string& name);
 
-/// `{"matrix_bf16": 0.7, ..., "layers": [{"gpu": "A100", "hidden": 2048, ..., "factor": 1.1}, ...]}` and
+/// `{"matrix": 1.0, ..., "layers": [{"gpu": "A100", "hidden": 2048, ..., "factor": 1.1}, ...]}` and
 /// back; what is not named keeps its value in `base`. Error, with `name` in front, for what is no such
 /// document, an unknown name, a layer that lacks a field, and a number outside its bounds.
 std::string write_constants(const Constants& constants);

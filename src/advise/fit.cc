@@ -270,15 +270,13 @@ Constants fit_numbers(std::span<const Measurement> rows, const std::vector<std::
 
 std::vector<std::string> constants_to_fit(const std::string& kind) {
   if (kind == "vtrain")
-    return {"matrix_bf16", "streaming", "layer", "unfused_softmax", "head", "unaligned", "step", kLayers};
+    return {"matrix", "streaming", "layer", "unfused_softmax", "head", "unaligned", "step", kLayers};
   if (kind == "bridge")
-    return {"matrix_bf16",   "matrix_fp8",     "matrix_mxfp8",   "matrix_fp4",   "experts",
-            "streaming",     "dispatch",       "layer",          "moe_layer",    "moe_layer_node",
-            "fused_experts", "tensor_exposed", "expert_exposed", "data_exposed", "ultra",
-            "step",          kLayers};
-  return {"matrix_bf16", "matrix_fp8",     "matrix_fp8_rowwise",     "attention",
-          "streaming",   "tensor_exposed", "tensor_exposed_overlap", "data_exposed",
-          kLayers};
+    return {"matrix",         "matrix_fp4",   "experts",        "streaming",     "dispatch",
+            "layer",          "moe_layer",    "moe_layer_node", "fused_experts", "tensor_exposed",
+            "expert_exposed", "data_exposed", "ultra",          "step",          kLayers};
+  return {"matrix",         "matrix_fp8_rowwise",     "attention",    "streaming",
+          "tensor_exposed", "tensor_exposed_overlap", "data_exposed", kLayers};
 }
 
 Constants fit_constants(std::span<const Measurement> rows, const std::vector<std::string>& names,

@@ -35,7 +35,10 @@ struct View {
   int batches;
 
   [[nodiscard]] double memory_rate() const { return gpu.bandwidth * constants.streaming; }
-  [[nodiscard]] double clock() const { return gpu.ultra ? constants.ultra : 1; }
+  /// Of a rate of the data sheet, what the GPU sustains.
+  [[nodiscard]] double sustained(double peak) const {
+    return peak * gpu.sustained * (gpu.ultra ? constants.ultra : 1);
+  }
   /// Bytes per second between ranks of a group of which `inside` share a domain; `crosses` when not all do.
   /// A ring leaves a domain through the adapters of all its members in it.
   [[nodiscard]] double rate(double inside, bool crosses) const {
@@ -49,17 +52,16 @@ double matrix_rate(const View& view) {
   const Gpu& gpu = view.gpu;
   switch (view.how.precision) {
     case Precision::kBf16:
-      return gpu.bf16 * c.matrix_bf16 * view.clock();
+      break;
     case Precision::kFp8:
-      return gpu.fp8 * c.matrix_fp8 * view.clock();
-    case Precision::kFp8Rowwise:
-      return gpu.fp8 * c.matrix_fp8_rowwise * view.clock();
     case Precision::kMxfp8:
-      return gpu.fp8 * c.matrix_mxfp8 * view.clock();
+      return view.sustained(gpu.fp8) * c.matrix;
+    case Precision::kFp8Rowwise:
+      return view.sustained(gpu.fp8) * c.matrix_fp8_rowwise;
     case Precision::kNvfp4:
-      return gpu.fp4 * c.matrix_fp4;  // of which Blackwell Ultra has more units
+      return gpu.fp4 * gpu.sustained * c.matrix_fp4;  // of which Blackwell Ultra has more units
   }
-  return gpu.bf16;
+  return view.sustained(gpu.bf16) * c.matrix;
 }
 
 /// Passes over a layer of a step: adapters need no gradient of the weights, recomputation goes forward again.
@@ -107,7 +109,7 @@ double attention_rate(const View& view) {
   if (!view.how.flash_attention) return matrix_rate(view);
   const bool is_ampere = view.gpu.fp8 <= view.gpu.bf16;
   const double reachable = view.how.megatron || is_ampere ? 1 : 0.629;
-  return view.gpu.bf16 * view.clock() * view.constants.attention * reachable;
+  return view.sustained(view.gpu.bf16) * view.constants.attention * reachable;
 }
 
 double products_and_attention(const View& view, const Passes& passes) {
@@ -221,7 +223,7 @@ double head_time(const View& view) {
   const double vocabulary =
       how.tp > 1 ? std::ceil(view.model.vocabulary / unit) * unit : view.model.vocabulary;
   const bool aligned = how.tp > 1 || view.model.vocabulary % 8 == 0;
-  const double rate = view.gpu.bf16 * c.matrix_bf16 * view.clock() * (aligned ? 1 : c.unaligned);
+  const double rate = view.sustained(view.gpu.bf16) * c.matrix * (aligned ? 1 : c.unaligned);
   const double products =
       2 * (how.lora ? 2 : kPasses) * view.tokens * vocabulary * view.model.hidden / how.tp / rate;
   const Traffic traffic = head_tape(view.job).traffic();

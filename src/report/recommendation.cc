@@ -22,7 +22,10 @@ std::string settings_text(const Recommendation& advice, const Framework& framewo
     const auto settings = framework.settings(job_of(advice, advice.choices[i].choice.configuration));
     if (settings) lines += fmt::format("{}: {}\n", i + 1, *settings);
   }
-  return lines.empty() ? "" : fmt::format("\nfor {}:\n{}", framework.name, lines);
+  if (lines.empty())
+    return fmt::format("\n{} can run none of these: --fix what it cannot do, as in --fix offload=0\n",
+                       framework.name);
+  return fmt::format("\nfor {}:\n{}", framework.name, lines);
 }
 
 double error_of(double said, double measured) {

@@ -32,11 +32,11 @@ std::vector<Measurement> rows_of(const Constants& truth) {
 TEST(Fit, FindsTheConstantsThatMadeTheRows) {
   Constants truth = known_constants("megatron-deepspeed");
   const Constants start = truth;
-  truth.matrix_bf16 = 0.6;
+  truth.matrix = 0.6;
   truth.layer = 5e-3;
   const std::vector<Measurement> rows = rows_of(truth);
-  const Constants fitted = fit_constants(rows, {"matrix_bf16", "layer"}, start);
-  EXPECT_NEAR(fitted.matrix_bf16, truth.matrix_bf16, 0.02);
+  const Constants fitted = fit_constants(rows, {"matrix", "layer"}, start);
+  EXPECT_NEAR(fitted.matrix, truth.matrix, 0.02);
   EXPECT_NEAR(fitted.layer, truth.layer, 2e-4);
 }
 

@@ -44,7 +44,7 @@ def test_fit_changes_only_what_it_may(answer: Answer, table: Path, tmp_path: Pat
     constants = tmp_path / "constants.json"
     assert list(answer("advise", "--fit", table, "--only", "layer")["constants"]) == ["layer"]
     answer("advise", "--fit", table, "--only", "layer,step", "-o", constants)
-    assert json.loads(constants.read_text())["matrix_bf16"] > 0
+    assert json.loads(constants.read_text())["matrix"] > 0
 
 
 def test_fit_tells_kinds_of_layers_that_were_measured_twice(
@@ -189,6 +189,9 @@ def test_all_that_there_is_has_the_fastest_that_fits(answer: Answer, tmp_path: P
 
 def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run) -> None:
     given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "zero=3", "--choices", "2"]
+    offloaded = stweaver(*given, "--fix", "offload=1", "--software", "torchtitan").stdout
+    assert "torchtitan can run none of these" in offloaded
+    given += ["--fix", "offload=0"]
     text = stweaver(*given, "--software", "torchtitan").stdout
     assert "for torchtitan:" in text
     assert "for Megatron-LM:" not in text
@@ -356,7 +359,7 @@ def test_a_table_of_peaks_tells_models_by_name_and_their_precision(answer: Answe
 
 def test_constants_that_mean_nothing_are_refused(stweaver: Run, table: Path, tmp_path: Path) -> None:
     constants = tmp_path / "constants.json"
-    for content in ["[]", '{"speed": 1}', '{"layer": "x"}', '{"matrix_bf16": 7}', '{"layers": [{"gpu": 1}]}']:
+    for content in ["[]", '{"speed": 1}', '{"layer": "x"}', '{"matrix": 7}', '{"layers": [{"gpu": 1}]}']:
         constants.write_text(content)
         result = stweaver("advise", "--predict", table, "--constants", constants)
         assert result.returncode == 2
