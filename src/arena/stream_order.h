@@ -20,9 +20,6 @@ namespace stweaver {
 /// only where memory moves, for nobody else asks: an event takes the host longer than all else in a free.
 class StreamOrder {
  public:
-  /// More streams than this get no number: nothing of theirs is in an arena.
-  static constexpr std::size_t kMostStreams = 64;
-
   /// `event_bytes`: freed by a stream between two events that tell what is over.
   explicit StreamOrder(Device& device, Bytes event_bytes = 8 * kMiB)
       : device_(&device), event_bytes_(event_bytes) {}
@@ -32,7 +29,7 @@ class StreamOrder {
   StreamOrder& operator=(StreamOrder&&) = delete;
   ~StreamOrder();
 
-  /// The stream's number, a new one if need be; kNoStream when there are too many.
+  /// The stream's number, a new one if need be; kNoStream for more than kMostStreams.
   StreamIndex index_of(Stream stream) {
     return last_ != kNoStream && stream == last_stream_ ? last_ : find_index(stream);
   }

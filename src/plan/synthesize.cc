@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "plan/fill_gaps.h"
@@ -14,6 +15,20 @@ namespace {
 /// Where streams that keep their distance need more than so many times what they would need without, that is
 /// too wide: a job without a plan holds that much idle memory.
 constexpr double kGoodEnough = 1 + 1.0 / static_cast<double>(kSlackShare);
+
+/// Those that ask for the most bytes; what others ask for is unplanned.
+std::set<Stream> planned_streams(const Trace& trace) {
+  std::map<Stream, double> asked;
+  for (const Request& request : trace.requests) asked[request.stream] += static_cast<double>(request.size);
+  std::vector<std::pair<double, Stream>> by_size;
+  by_size.reserve(asked.size());
+  for (const auto& [stream, size] : asked) by_size.emplace_back(-size, stream);
+  std::sort(by_size.begin(), by_size.end());
+  by_size.resize(std::min(by_size.size(), kMostStreams));
+  std::set<Stream> streams;
+  for (const auto& [_, stream] : by_size) streams.insert(stream);
+  return streams;
+}
 
 /// The instance of a job, and which slots each item stands for.
 struct JobInstance {
@@ -30,6 +45,7 @@ class JobBuilder {
         pattern_(profile.pattern),
         options_(options),
         births_(births_before(trace)),
+        streams_(planned_streams(trace)),
         item_of_position_(pattern_.positions.size(), kNoItem) {
     plan_.source = trace.name;
     plan_.fingerprint = fingerprint_of(trace);
@@ -67,6 +83,10 @@ class JobBuilder {
   void refuse_sizes_that_overflow() const {
     Bytes total = 0;
     for (const Slot& slot : plan_.slots) total = checked_add(total, slot.size, "the sum of all slots");
+  }
+
+  [[nodiscard]] bool may_plan(Pool pool, Stream stream) const {
+    return pool == 0 && streams_.contains(stream);
   }
 
   int lane_of(Stream stream) { return lanes_.emplace(stream, static_cast<int>(lanes_.size())).first->second; }
@@ -120,7 +140,8 @@ class JobBuilder {
          .length = position.length,
          .power = position.power,
          .tile = position.tile});
-    if (position.kind == PositionKind::kDynamic || position.pool != 0 || outlives_step(p)) return;
+    if (position.kind == PositionKind::kDynamic || outlives_step(p)) return;
+    if (!may_plan(position.pool, position.stream)) return;
     const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
     add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo,
@@ -150,7 +171,7 @@ class JobBuilder {
       const Request& request = trace_.requests[id];
       Slot slot{.size = slot_size(request.size), .stream = request.stream, .death = prologue_death(request)};
       const std::uint32_t p = position_before(id);
-      bool planned = request.pool == 0;
+      bool planned = may_plan(request.pool, request.stream);
       if (p != kNoPosition) {
         const Position& position = pattern_.positions[p];
         planned = planned && position.kind != PositionKind::kDynamic;
@@ -213,6 +234,7 @@ class JobBuilder {
   const Pattern& pattern_;
   const SynthesizeOptions& options_;
   std::vector<RequestId> births_;
+  std::set<Stream> streams_;
   std::vector<RequestId> representative_;      // by position
   std::vector<std::size_t> item_of_position_;  // kNoItem where unplanned
   std::vector<Slot> step_slots_;

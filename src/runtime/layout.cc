@@ -77,7 +77,7 @@ void Layout::find_hand_overs(const Plan& plan) {
   }
   if (used.size() < 2) return;
   // More have no numbers in the run time, and to look at each of them for each slot would take for ever.
-  if (used.size() > StreamOrder::kMostStreams) return hands_over_.assign(places_.size(), true);
+  if (used.size() > kMostStreams) return hands_over_.assign(places_.size(), true);
   for (auto& [stream, ranges] : used) join(ranges);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     hands_over_[i] = !places_[i].empty() && std::ranges::any_of(used, [&](const auto& other) {

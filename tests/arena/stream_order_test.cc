@@ -39,13 +39,13 @@ TEST(StreamOrder, NumbersStreamsAsTheyAreFirstSeen) {
 TEST(StreamOrder, GivesNoIndexToTheSixtyFifthStream) {
   ClockedDevice device;
   StreamOrder order(device);
-  for (Stream stream = 1; stream <= StreamOrder::kMostStreams; ++stream) {
+  for (Stream stream = 1; stream <= kMostStreams; ++stream) {
     EXPECT_EQ(order.index_of(stream * 1000), stream - 1);
   }
   EXPECT_EQ(order.index_of(5), kNoStream);
   EXPECT_EQ(order.index_of(5), kNoStream);
   EXPECT_EQ(order.index_of(64000), 63U) << "those that have one keep it";
-  EXPECT_EQ(order.streams(), StreamOrder::kMostStreams);
+  EXPECT_EQ(order.streams(), kMostStreams);
 }
 
 TEST(StreamOrder, WantsNoWaitForItselfNorForNewMemory) {

@@ -214,6 +214,20 @@ TEST(Synthesize, LeavesPrivatePoolsUnplanned) {
   EXPECT_EQ(planned_slots(plan), plan.slots.size() / 2);
 }
 
+TEST(Synthesize, PlansTheStreamsThatAskForTheMost) {
+  constexpr Stream kStreams = kMostStreams + 36;
+  Job job;
+  for (int step = 0; step < 4; ++step) {
+    job.mark(text("step ", step));
+    for (Stream stream = 0; stream < kStreams; ++stream)
+      job.free(job.allocate(static_cast<Bytes>(stream + 1) * 512, stream));
+  }
+  job.mark("end");
+  const Plan plan = checked_plan(job.trace());
+  for (const Slot& slot : plan.slots)
+    EXPECT_EQ(slot.offset != kUnplanned, slot.stream >= kStreams - kMostStreams) << slot.stream;
+}
+
 TEST(Synthesize, LeavesWhatOutlivesAStepUnplanned) {
   Job job;
   for (int step = 0; step < 6; ++step) {
