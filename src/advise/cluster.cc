@@ -24,7 +24,7 @@ struct Figures {
 // NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
 // those printed with sparsity, and where both are printed (fp4 of Blackwell Ultra) the dense one. Otherwise
 // Blackwell Ultra differs from Blackwell in power alone, and what that is worth is a constant of the time
-// model. The H100 with HBM2e and a 500 W limit is torchtitan's.
+// model. The H100 with HBM2e and a 500 W limit is torchtitan's. A800 and H800 have slower links alone.
 //
 // Power limits what is sustained: it grows with the clock and with the square of a voltage that grows with
 // the clock, so that the clock is as the cube root of the power. That is how the rates of the H100 of 500 W
@@ -35,8 +35,10 @@ struct Figures {
 constexpr Figures kFigures[] = {
     {"A100", 312, 312, 312, 0.757, 2039, 79.1, 300, 25, 8, false},
     {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, 300, 25, 8, false},
+    {"A800", 312, 312, 312, 0.757, 2039, 79.1, 200, 25, 8, false},
     {"H100", 989, 1979, 1979, 0.700, 3350, 79.1, 450, 50, 8, false},
     {"H100-96GB-HBM2e-500W", 884, 1769, 1769, 0.700, 2400, 94.9, 450, 50, 8, false},
+    {"H800", 989, 1979, 1979, 0.700, 3350, 79.1, 200, 50, 8, false},
     {"H200", 989, 1979, 1979, 0.700, 4800, 139.7, 450, 50, 8, false},
     {"B200", 2250, 4500, 9000, 0.583, 7700, 178.3, 900, 50, 8, false},
     {"B300", 2250, 4500, 13500, 0.583, 8000, 267.6, 900, 100, 8, true},

@@ -299,7 +299,8 @@ void add_advise(CLI::App& app, int& status) {
                    "config.json of a transformers model, or the name of a public one")
       ->check(file_name());
   command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, kMostGpus));
-  command->add_option("--gpu", options->gpu, "kind of GPU: A100, H100, H200, B200, B300, GB200, GB300");
+  command->add_option("--gpu", options->gpu,
+                      "kind of GPU: A100, A800, H100, H800, H200, B200, B300, GB200, GB300");
   command->add_option("--nodes", options->nodes, "that they are in (default: nodes as the maker builds them)")
       ->check(CLI::Range(1, kMostGpus));
   command->add_option("--link", options->link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
