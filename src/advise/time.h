@@ -1,10 +1,10 @@
 // How long a training step takes: FLOPs, bytes and links, with a few fitted constants.
 //
-// A layer's device time is products at a share of peak, attention, and what operators read and write at the
-// memory's bandwidth: the tensors of the memory model (layers.h). The host's time to launch it runs beside
-// that, and traffic that nothing hides comes on top. Layers make up stages, stages the 1F1B schedule or its
-// interleaved form (Narayanan et al., arXiv 2104.04473, section 2.2); gradients are reduced and parameters
-// gathered behind or after it, and the optimizer ends the step.
+// A layer's device time is products at a share of what the GPU sustains, attention, and what operators read
+// and write at the memory's bandwidth: the tensors of the memory model (layers.h). The host's time to launch
+// it runs beside that, and traffic that nothing hides comes on top. Layers make up stages, stages the 1F1B
+// schedule or its interleaved form (Narayanan et al., arXiv 2104.04473, section 2.2); gradients are reduced
+// and parameters gathered behind or after it, and the optimizer ends the step.
 #pragma once
 
 #include "advise/configuration.h"

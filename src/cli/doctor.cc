@@ -139,8 +139,16 @@ std::string text_of(const nlohmann::ordered_json& document) {
 }
 
 void doctor(bool json) {
-  const nlohmann::ordered_json document = examine();
-  print_answer(json, text_of(document), document);
+  nlohmann::ordered_json document;
+  std::string text;
+  try {
+    document = examine();
+    text = text_of(document);
+  } catch (const nlohmann::json::exception&) {
+    fail("the Python package stweaver is of another version than this command, ", STWEAVER_VERSION,
+         ": install both from one wheel or one checkout");
+  }
+  print_answer(json, text, document);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // The `stweaver` command.
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 
@@ -18,6 +20,8 @@ int complain(const std::string& line) {
 
 int run(int argc, char** argv) {
   if (stweaver::is_run(argc, argv)) stweaver::run_in_python(argv);
+  // A file larger than the shell allows is a write that fails, after which its draft is removed.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Plans where every tensor of a training job should live in GPU memory, and shows what that saves.");
   app.name("stweaver");
@@ -40,8 +44,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-      return app.exit(error);  // help, version
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // help, version
+      status = app.exit(error);
+      return std::cout.flush() ? status : complain("the answer cannot be written to standard output");
+    }
     return complain(std::string(error.what()) + "; see stweaver --help");
   }
   return status;

@@ -272,9 +272,19 @@ def test_texts_for_people_show_gib(stweaver: Run, arguments: list[str | Path]) -
     assert result.stderr == "", "progress belongs on a terminal"
 
 
-def test_an_answer_that_cannot_be_written_is_an_error(stweaver: Run) -> None:
+@pytest.mark.parametrize("arguments", [["inspect", GPT2], ["--help"]])
+def test_an_answer_that_cannot_be_written_is_an_error(stweaver: Run, arguments: list[str | Path]) -> None:
     command = stweaver("--help").args[0]
     with Path("/dev/full").open("w") as full:
-        result = subprocess.run([command, "inspect", GPT2], stdout=full, stderr=subprocess.PIPE, text=True)
+        result = subprocess.run([command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_larger_than_allowed_is_an_error_and_leaves_nothing(stweaver: Run, tmp_path: Path) -> None:
+    command, plan = stweaver("--help").args[0], tmp_path / "job.plan"
+    small = ["prlimit", "--fsize=4096", str(command), "plan", str(GPT2), "-o", str(plan)]
+    result = subprocess.run(small, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == f"stweaver: {plan}: cannot be written (File too large)\n"
+    assert list(tmp_path.iterdir()) == []

@@ -295,6 +295,18 @@ def test_doctor_of_the_command_shows_what_the_package_knows(
     assert "STWEAVER_DEVISE has no meaning" in stweaver("doctor").stdout
 
 
+def test_doctor_names_a_package_of_another_version(
+    stweaver: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("""#!/bin/sh\necho '{"findings": [{"what": "gpu"}]}'\n""")
+    python.chmod(0o755)
+    monkeypatch.setenv("STWEAVER_PYTHON", str(python))
+    result = stweaver("doctor")
+    assert result.returncode == 2
+    assert result.stderr.startswith("stweaver: the Python package stweaver is of another version")
+
+
 def test_doctor_without_the_package_says_how_to_get_it(
     stweaver: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
