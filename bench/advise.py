@@ -110,6 +110,8 @@ def advise(*arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+# Rates of products that not every table has: guesses, as all of them below.
+UNSEEN = {"matrix": 1, "matrix_fp8_rowwise": 0.6, "matrix_fp4": 1}
 # Where fits start: guesses that no row had a part in.
 START: dict[str, dict[str, float]] = {
     "vtrain_single": {
@@ -162,7 +164,7 @@ def start_of(table: str, folder: Path) -> Path:
     if table == "vtrain_multi":
         return folder / "vtrain_single.json"
     path = folder / f"{table}_start.json"
-    path.write_text(json.dumps(START[table] | {"layers": []}))
+    path.write_text(json.dumps(UNSEEN | START[table] | {"layers": []}))
     return path
 
 

@@ -2,8 +2,8 @@
 
 python3 bench/gpu/products.py [--seconds 8]
 
-Data sheets print a rate at the highest clock; products draw more power than the GPU may use at that clock,
-so that it falls, and they take longer. The advisor counts with what is sustained (src/advise/cluster.cc).
+Data sheets print a rate at the boost clock; products draw more power than the GPU may use at that clock, so
+that it falls, and they take longer. The advisor counts with what is sustained (src/advise/cluster.cc).
 """
 
 import argparse
@@ -32,10 +32,9 @@ def fp8(rows: int, columns: int, depth: int) -> Callable[[], object]:
     return lambda: torch._scaled_mm(left, right, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
-def rate(product: Callable[[], object], flops: float, seconds: float) -> float:
-    """TFLOP/s over the second half of so many seconds."""
-    for _ in range(20):
-        product()
+def sustained(product: Callable[[], object], flops: float, seconds: float) -> str:
+    """TFLOP/s over the second half of so many seconds, and the power and clock at its end, as cells."""
+    product()
     torch.cuda.synchronize()
     began = time.perf_counter()
     product()
@@ -47,8 +46,9 @@ def rate(product: Callable[[], object], flops: float, seconds: float) -> float:
     began = time.perf_counter()
     for _ in range(half):
         product()
+    now = state()  # the GPU is still busy: the host is far ahead of it
     torch.cuda.synchronize()
-    return half * flops / (time.perf_counter() - began) / 1e12
+    return f"{half * flops / (time.perf_counter() - began) / 1e12:.0f} | {now}"
 
 
 def state() -> str:
@@ -65,18 +65,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8, help="of each shape and precision")
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    print("| product | bf16 for 0.2 s | bf16 | fp8 for 0.2 s | fp8 | power, clock |")
-    print("|---|---|---|---|---|---|")
+    print("| product | bf16 | power, clock | fp8 | power, clock |")
+    print("|---|---|---|---|---|")
     for shape in SHAPES:
         rows, columns, depth = shape
         flops = 2.0 * rows * columns * depth
-        cells = []
-        for make in (bf16, fp8):
-            product = make(*shape)
-            time.sleep(2)  # cool
-            cells.append(rate(product, flops, 0.2))
-            cells.append(rate(product, flops, options.seconds))
-        print(f"| {rows} x {columns} x {depth} | {' | '.join(f'{cell:.0f}' for cell in cells)} | {state()} |")
+        cells = [sustained(make(*shape), flops, options.seconds) for make in (bf16, fp8)]
+        print(f"| {rows} x {columns} x {depth} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ constexpr double kGiga = 1e9;
 struct Figures {
   const char* name;
   double bf16, fp8, fp4;  // TFLOP/s
-  double sustained;       // share of it
+  double sustained;       // share of these rates
   double bandwidth;       // GB/s
   double memory;          // GiB that a program sees
   double link, network;   // GB/s
@@ -21,23 +21,29 @@ struct Figures {
   bool ultra;
 };
 
-// NVIDIA's data sheets of A100, H100, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates are half of
-// those printed with sparsity, and where both are printed (fp4 of Blackwell Ultra) the dense one. Otherwise
-// Blackwell Ultra differs from Blackwell in power alone, and what that is worth is a constant of the time
-// model. The H100 with HBM2e and a 500 W limit is torchtitan's. A800 and H800 have slower links alone.
+// NVIDIA's data sheets of A100, A800, H100, H800, H200, HGX B200 and B300, GB200 and GB300 NVL72; dense rates
+// are half of those printed with sparsity, and where both are printed (fp4 of Blackwell Ultra) the dense one.
+// Otherwise Blackwell Ultra differs from Blackwell in power alone, and what that is worth is a constant of
+// the time model. A800 and H800 have slower links alone (400 GB/s both ways). The H100 with HBM2e and a 500 W
+// limit is torchtitan's.
 //
-// Power limits what is sustained: it grows with the clock and with the square of a voltage that grows with
-// the clock, so that the clock is as the cube root of the power. That is how the rates of the H100 of 500 W
-// and of GB200 (1200 W, B200 1000 W) follow from others. What Hopper sustains was measured
-// (bench/gpu/products.py; docs/results/advise.md). A100 and B200 stand to it as their fastest products do (S.
-// Bekman, Machine Learning Engineering, accelerators: 86.9 % of peak for A100 beside 80.3 % for H100 in short
-// runs, and where power limits the clock 63.5 % for B200 beside 76.3 % for H200).
+// What is sustained:
+// - Hopper: 0.69 to 0.71 in bf16 on an H100, and 0.65 to 0.68 in fp8 (bench/gpu/products.py).
+// - B200 as it stands to H200 where power limits the clock: 1429 and 755 TFLOP/s ("MSMF" of S. Bekman,
+// Machine
+//   Learning Engineering).
+// - A100, of which no such figure is known, as it stands to H100 in short runs: 86.9 and 80.3 % of the peak
+// ("MAMF"
+//   there).
+// - Power grows with the clock and with the square of a voltage that grows with the clock, so that the clock
+// is as
+//   the cube root of the power: GB200 (1200 W) from B200 (1000 W), and the H100 of 500 W from that of 700 W.
 constexpr Figures kFigures[] = {
     {"A100", 312, 312, 312, 0.757, 2039, 79.1, 300, 25, 8, false},
     {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, 300, 25, 8, false},
     {"A800", 312, 312, 312, 0.757, 2039, 79.1, 200, 25, 8, false},
     {"H100", 989, 1979, 1979, 0.700, 3350, 79.1, 450, 50, 8, false},
-    {"H100-96GB-HBM2e-500W", 884, 1769, 1769, 0.700, 2400, 94.9, 450, 50, 8, false},
+    {"H100-96GB-HBM2e-500W", 989, 1979, 1979, 0.626, 2400, 94.9, 450, 50, 8, false},
     {"H800", 989, 1979, 1979, 0.700, 3350, 79.1, 200, 50, 8, false},
     {"H200", 989, 1979, 1979, 0.700, 4800, 139.7, 450, 50, 8, false},
     {"B200", 2250, 4500, 9000, 0.583, 7700, 178.3, 900, 50, 8, false},

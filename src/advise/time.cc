@@ -104,7 +104,7 @@ double with_experts(const View& view) {
 }
 
 /// PyTorch's flash attention, the second of that name, has the matrix instructions of Ampere. Those reach
-/// 62.9 % of Hopper's peak (arXiv 2402.13499).
+/// 62.9 % of what Hopper's own do (arXiv 2402.13499, of its peak).
 double attention_rate(const View& view) {
   if (!view.how.flash_attention) return matrix_rate(view);
   const bool is_ampere = view.gpu.fp8 <= view.gpu.bf16;

@@ -18,8 +18,9 @@ constexpr double kGoodEnough = 1 + 1.0 / static_cast<double>(kSlackShare);
 
 /// Those that ask for the most bytes; what others ask for is unplanned.
 std::set<Stream> planned_streams(const Trace& trace) {
-  std::map<Stream, double> asked;
-  for (const Request& request : trace.requests) asked[request.stream] += static_cast<double>(request.size);
+  std::map<Stream, double> asked;  // all requests of a trace may be more than Bytes can count
+  for (const Request& request : trace.requests)
+    if (request.pool == 0) asked[request.stream] += static_cast<double>(request.size);
   std::vector<std::pair<double, Stream>> by_size;
   by_size.reserve(asked.size());
   for (const auto& [stream, size] : asked) by_size.emplace_back(-size, stream);

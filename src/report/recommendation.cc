@@ -15,16 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What a framework is told, a line for each choice that it can run; nothing where it can run none.
+/// What a framework is told, a line for each choice that it can run, or that there is none.
 std::string settings_text(const Recommendation& advice, const Framework& framework) {
   std::string lines;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto settings = framework.settings(job_of(advice, advice.choices[i].choice.configuration));
     if (settings) lines += fmt::format("{}: {}\n", i + 1, *settings);
   }
-  if (lines.empty())
-    return fmt::format("\n{} can run none of these: --fix what it cannot do, as in --fix offload=0\n",
-                       framework.name);
+  if (lines.empty()) return fmt::format("\n{} can run none of these\n", framework.name);
   return fmt::format("\nfor {}:\n{}", framework.name, lines);
 }
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "arena/stream_order.h"
 #include "plan/restack.h"
+#include "trace/model.h"
 
 namespace stweaver {
 namespace {

@@ -221,6 +221,7 @@ TEST(Synthesize, PlansTheStreamsThatAskForTheMost) {
     job.mark(text("step ", step));
     for (Stream stream = 0; stream < kStreams; ++stream)
       job.free(job.allocate(static_cast<Bytes>(stream + 1) * 512, stream));
+    job.free(job.allocate(kMiB, 0, 3));  // of a private pool, which is not planned
   }
   job.mark("end");
   const Plan plan = checked_plan(job.trace());

@@ -200,6 +200,45 @@ def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run
     assert "--activation_checkpoint.mode" in choice["torchtitan"]
 
 
+def test_tables_of_shapes_may_have_virtual_stages_and_sequence_parallelism(
+    answer: Answer, tmp_path: Path
+) -> None:
+    table = tmp_path / "steps.csv"
+    rows = ["vp,sp," + HEADER.strip()]
+    rows += [f"{vp},{sp},A100,64,96,12288,96,2048,8,8,1,64,18000" for vp, sp in ((1, 0), (3, 0), (3, 1))]
+    table.write_text("\n".join(rows) + "\n")
+    plain, interleaved, split = answer("advise", "--predict", table)["predictions"]
+    assert interleaved["predicted_seconds"] < plain["predicted_seconds"], "its bubble is shorter"
+    assert split["predicted_seconds"] < interleaved["predicted_seconds"], (
+        "ranks share what lies between regions"
+    )
+
+
+@pytest.mark.parametrize("modules", ["megatron", "pytorch"])
+def test_no_fp8_is_slower_than_bf16(answer: Answer, modules: str) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "b200", "--modules", modules, "--choices", "1"]
+    given += [part for setting in [*ALONE, "mbs=4", "recompute=full"] for part in ("--fix", setting)]
+    seconds = {
+        precision: answer(*given, "--precision", precision)["choices"][0]["step_seconds"]
+        for precision in ("bf16", "fp8", "mxfp8", "nvfp4")
+    }
+    assert seconds["nvfp4"] < seconds["fp8"] < seconds["bf16"]
+    assert seconds["mxfp8"] < seconds["bf16"]
+
+
+def test_slower_links_take_longer_where_they_are_used(answer: Answer) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--choices", "1"]
+    for setting in ("dp=1", "pp=1", "cp=1", "mbs=1", "recompute=full", "offload=1"):
+        given += ["--fix", setting]
+
+    def seconds(gpu: str, tp: int) -> float:
+        choices = answer(*given, "--gpu", gpu, "--fix", f"tp={tp}")["choices"]
+        return float(choices[0]["step_seconds"])
+
+    assert seconds("h800", 8) > seconds("h100", 8)
+    assert seconds("a800", 1) == seconds("a100", 1)
+
+
 def test_recorded_ranks_calibrate_the_memory_model(answer: Answer, stweaver: Run) -> None:
     ran = "gpus=32,pp=4,sequence=4096,stage=0"
     recorded = [
