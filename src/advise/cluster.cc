@@ -28,7 +28,8 @@ struct Figures {
 // limit is torchtitan's.
 //
 // What is sustained:
-// - Hopper: 0.69 to 0.71 in bf16 on an H100, and 0.65 to 0.68 in fp8 (bench/gpu/products.py).
+// - Hopper: 0.69 to 0.71 in bf16 on an H100, and 0.65 to 0.68 in fp8; 3 % less on an H200
+//   (bench/gpu/products.py).
 // - B200 as it stands to H200 where power limits the clock: 1429 and 755 TFLOP/s ("MSMF" of S. Bekman,
 // Machine
 //   Learning Engineering).

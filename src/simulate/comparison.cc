@@ -22,6 +22,9 @@ double efficiency_of(Bytes requested, Bytes reserved) {
 /// memory.
 void require_whole(const Trace& trace, const ReplayResult& result) {
   if (result.ooms > 0) {
+    if (const Bytes wanted = peak_requested(trace); wanted < kAmpleCapacity)
+      fail(trace.name, ": this process may not map the ", in_gib(wanted),
+           " that the job asks for (ulimit -v, ulimit -d), so it cannot be simulated");
     fail(trace.name, ": asks for more memory than any device has (", kAmpleCapacity / kGiB,
          " GiB), so it cannot be simulated");
   }

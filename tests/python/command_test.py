@@ -288,3 +288,11 @@ def test_a_file_larger_than_allowed_is_an_error_and_leaves_nothing(stweaver: Run
     assert result.returncode == 2
     assert result.stderr == f"stweaver: {plan}: cannot be written (File too large)\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_that_the_process_may_not_map_is_named(stweaver: Run) -> None:
+    small = ["prlimit", "--data=300000000", str(stweaver("--help").args[0]), "compare", str(GPT2)]
+    result = subprocess.run(small, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "this process may not map the 34.99 GiB that the job asks for" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
