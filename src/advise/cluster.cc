@@ -31,14 +31,12 @@ struct Figures {
 // - Hopper: 0.69 to 0.71 in bf16 on an H100, and 0.65 to 0.68 in fp8; 3 % less on an H200
 //   (bench/gpu/products.py).
 // - B200 as it stands to H200 where power limits the clock: 1429 and 755 TFLOP/s ("MSMF" of S. Bekman,
-// Machine
-//   Learning Engineering).
+//   Machine Learning Engineering).
 // - A100, of which no such figure is known, as it stands to H100 in short runs: 86.9 and 80.3 % of the peak
-// ("MAMF"
-//   there).
+//   ("MAMF" there).
 // - Power grows with the clock and with the square of a voltage that grows with the clock, so that the clock
-// is as
-//   the cube root of the power: GB200 (1200 W) from B200 (1000 W), and the H100 of 500 W from that of 700 W.
+//   is as the cube root of the power: GB200 (1200 W) from B200 (1000 W), and the H100 of 500 W from that of
+//   700 W.
 constexpr Figures kFigures[] = {
     {"A100", 312, 312, 312, 0.757, 2039, 79.1, 300, 25, 8, false},
     {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, 300, 25, 8, false},

@@ -16,7 +16,7 @@ namespace {
 /// too wide: a job without a plan holds that much idle memory.
 constexpr double kGoodEnough = 1 + 1.0 / static_cast<double>(kSlackShare);
 
-/// Those that ask for the most bytes; what others ask for is unplanned.
+/// The streams that ask for the most bytes, kMostStreams at most; what others ask for is unplanned.
 std::set<Stream> planned_streams(const Trace& trace) {
   std::map<Stream, double> asked;  // all requests of a trace may be more than Bytes can count
   for (const Request& request : trace.requests)
