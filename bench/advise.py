@@ -327,12 +327,6 @@ def table_of_traces(manifest: Path, path: Path) -> list[str]:
     return names
 
 
-# How FOLDER/memory_tables.csv names ranks and what is recomputed, where the model has it. Flash attention
-# keeps no scores, so that to recompute its core recomputes nothing that is kept. Half of the layers, in two
-# stages, is every layer: Megatron-LM counts recomputed layers by stage.
-STAGES = {"GPUs 0-3 (first stage)": 0, "GPUs 4-7 (second stage)": 1}
-RECOMPUTES = {"none": "none", "selective:core_attn": "none", "selective:layernorm+moe_act": "selective"}
-RECOMPUTES["full:block half of the layers"] = "full"
 UNITS = {"GB": 10**9, "GiB": 2**30}
 BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
 LOGGERS = {BRIDGE: 10**9, STALLOC: 2**30}
@@ -343,7 +337,6 @@ LOGGERS = {BRIDGE: 10**9, STALLOC: 2**30}
 # an fp8_recipe whatever the precision, and then Megatron-LM keeps them itself (OptimizerConfig).
 PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
 PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
-COMPLETE = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "peak_allocated"]
 # What these jobs ran with. Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_
 # dataset), and its recipes have the loss of TransformerEngine (cross_entropy_fusion_impl). Those of STAlloc
 # are its example/*/ZR.sh: legacy models of Megatron-LM 0.8 with dropout and Llama 2's tokenizer, and experts
@@ -363,7 +356,6 @@ ARGUMENTS = {
 }
 # The job that is called gpt2_345m has GPT-2's sizes, and Llama's layers and vocabulary.
 SHAPES_OF_JOBS = {"gpt2_345m": "1 24 1024 4096 16 16 32000"}
-LAYOUT_OF_PEAKS = ["gpus", "seq", "mbs", "gbs", "tp", "pp", "vp", "cp", "ep"]
 
 
 def allocated_bytes(given: Row) -> int:
@@ -380,43 +372,38 @@ def allocated_bytes(given: Row) -> int:
 
 
 def job_of(given: Row) -> dict[str, Any]:
-    """Tell what a row, and the software that it is of, say of its job besides the layout."""
+    """Tell what the software that a row is of says of its job."""
     model = given["model"]
-    # A public model has its own shape.
-    row: dict[str, Any] = {"model": model} | dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)
-    if model in SHAPES_OF_JOBS:
-        row = dict(zip(SHAPE, SHAPES_OF_JOBS[model].split(), strict=False))
-    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
     arguments = ARGUMENTS[BRIDGE if given["source"].startswith(BRIDGE) else model]
-    return row | {
+    row: dict[str, Any] = {
+        "gpu": "H100" if given["gpu"].startswith("H100") else "A100",
         "untied": 1,
         "etp": 1,
-        "sharding": "distributed_optimizer",
-        "gpu": "H100" if given["gpu"].startswith("H100") else "A100",
-        "precision": given["precision"],
-        "recompute": RECOMPUTES[given["recompute"]],
         "transformer_impl": "legacy" if arguments == LEGACY else "transformer_engine",
-        "offload": int("optimizer offload" in given["sharding"]),
         "other_args": ";".join(arguments),
-        "stage": STAGES.get(given["where"].partition(",")[0], "fullest"),
-        "peak_allocated_bytes": allocated_bytes(given),
     }
+    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
+    if given["peak_allocated"]:
+        row |= {"peak_allocated": allocated_bytes(given) / 2**30, "unit": "GiB"}
+    # A public model has its own shape.
+    row |= dict.fromkeys(("layers", "hidden", "heads", "vocab"), 1)
+    if model in SHAPES_OF_JOBS:
+        row |= {"model": ""} | dict(zip(SHAPE, SHAPES_OF_JOBS[model].split(), strict=False))
+    return row
 
 
-def table_of_tables(source: Path, path: Path) -> list[str]:
-    """Write the rows that tell the whole of a job that ran as a table of peaks; returns their names."""
-    rows: list[dict[str, Any]] = []
-    names = []
+def table_of_tables(source: Path, path: Path) -> dict[int, str]:
+    """Write the table with what is known of its jobs besides; returns what the rows are called, by line."""
     with source.open(newline="") as file:
-        for given in csv.DictReader(file):
-            known = given["outcome"] == "ok" and given["allocator"] not in ("gmlake", "stalloc")
-            if not (known and all(given[key] for key in COMPLETE) and given["recompute"] in RECOMPUTES):
-                continue
-            row = {key: given[key] for key in LAYOUT_OF_PEAKS} | job_of(given)
-            rows.append(row)
-            layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']} stage {row['stage']}"
-            names.append(", ".join([given["model"], layout, given["recompute"], given["allocator"]]))
-    write_table(path, rows)
+        rows = list(csv.DictReader(file))
+    known = set(ARGUMENTS) - {BRIDGE}
+    rows = [row for row in rows if row["source"].startswith(BRIDGE) or row["model"] in known]
+    write_table(path, [row | job_of(row) for row in rows])
+    names = {}
+    for line, row in enumerate(rows, start=2):
+        layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']}"
+        rank = row["where"].partition(",")[0]
+        names[line] = ", ".join([row["model"], layout, rank, row["recompute"], row["allocator"]])
     return names
 
 
@@ -453,9 +440,9 @@ def judge_memory(data: Path, traces: Path) -> None:
         tables = Path(folder) / "tables.csv"
         described = table_of_tables(data / "memory_tables.csv", tables)
         answer = advise("--predict", tables)
-    assert not answer["left_out"], answer["left_out"]
     print("| memory_tables | measured GiB | predicted GiB | error |\n|---|---|---|---|")
-    for name, job in zip(described, answer["predictions"], strict=True):
+    for job in answer["predictions"]:
+        name = described[job["line"]]
         sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
         print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
     print("\n| trace | measured GiB | predicted GiB | error |\n|---|---|---|---|")

@@ -149,6 +149,9 @@ std::string why_not(const Job& job) {
   if (c.ep > 1 && m.experts % c.ep != 0) return text(m.experts, " experts cannot be spread over ", c.ep);
   if (c.ep > 1 && (c.gpus / c.pp) % c.ep != 0)
     return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep = ", c.ep);
+  if (c.expert_tp > 1 && (c.gpus / c.pp) % (static_cast<std::int64_t>(c.ep) * c.expert_tp) != 0)
+    return text("a stage of ", c.gpus / c.pp, " GPUs is no multiple of ep x ranks that split an expert = ",
+                static_cast<std::int64_t>(c.ep) * c.expert_tp);
   if (c.rounds < 0 || c.rounds > micro_batches(c))
     return text("rounds of ", c.rounds, " micro-batches out of ", micro_batches(c));
   if (!ends_fit(job))

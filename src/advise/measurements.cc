@@ -78,8 +78,11 @@ class Sheet {
     const int index = column(name);
     return index < 0 ? "" : row.cells[static_cast<std::size_t>(index)];
   }
+  /// Error, with the line in front, where the cell is no number; without the line where it is empty: the
+  /// table does not tell, and the row is left out.
   [[nodiscard]] double number(const Row& row, const char* name) const {
     const std::string text = cell(row, name);
+    if (text.empty()) fail(name, " is not given");
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
@@ -160,12 +163,31 @@ void read_layout(const Sheet& sheet, const Sheet::Row& row, Configuration& how) 
   how.sequence = sheet.whole(row, "seq");
 }
 
-void read_recompute(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+/// What some parts that are recomputed leave of a layer, "core_attn": flash attention keeps no scores, so its
+/// core is recomputed for nothing.
+Recompute recompute_of_parts(const std::string& parts) {
+  if (parts == "core_attn") return Recompute::kNone;
+  if (parts == "layernorm+moe_act") return Recompute::kSelective;
+  fail("no model of what is left where ", parts, " is recomputed");
+}
+
+/// By a name (`name_of(Recompute)`), or as tables of Megatron-LM's jobs say it: "selective:core_attn",
+/// "full:block half of the layers", of which each stage counts its own.
+void read_recompute(const Sheet& sheet, const Sheet::Row& row, Job& job) {
+  constexpr std::string_view kParts = "selective:", kHalf = "full:block half of the layers";
+  Configuration& how = job.configuration;
   const std::string recompute = sheet.cell(row, "recompute");
-  how.recompute = recompute.empty() ? Recompute::kNone : recompute_named(recompute);
   // Uniform groups are of so many layers, and all of them are recomputed.
   if (sheet.cell(row, "recompute_method") != "uniform")
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
+  if (recompute.starts_with(kParts)) {
+    how.recompute = recompute_of_parts(recompute.substr(kParts.size()));
+  } else if (recompute == kHalf) {
+    how.recompute = Recompute::kFull;
+    how.recompute_layers = job.model.layers / 2;
+  } else {
+    how.recompute = recompute.empty() ? Recompute::kNone : recompute_named(recompute);
+  }
 }
 
 /// Iteration times of GPT shapes, Megatron-DeepSpeed of 2022: fp16, no flash attention, optimizer states not
@@ -185,7 +207,7 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   how.micro_batch = sheet.whole(row, "mbs");
   how.virtual_stages = sheet.whole(row, "vp", 1);
   how.zero = 0;
-  read_recompute(sheet, row, how);
+  read_recompute(sheet, row, measured.job);
   how.sequence_parallel = sheet.whole(row, "sp", 0) != 0;
   how.flash_attention = false;
   how.dropout = true;
@@ -205,6 +227,7 @@ Precision bridge_precision(const std::string& name) {
 /// Megatron-LM, tuned recipes of named models.
 Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
+  measured.job.model = model_of(sheet, row);
   Configuration& how = measured.job.configuration;
   read_layout(sheet, row, how);
   how.precision = bridge_precision(sheet.cell(row, "precision"));
@@ -217,14 +240,13 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
     how.shard = fsdp;
   }
   how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
-  read_recompute(sheet, row, how);
+  read_recompute(sheet, row, measured.job);
   const std::string task = sheet.cell(row, "task");
   how.lora = task == "lora";
   // One kernel for the products, gate and narrowing of experts came with the release of June 2026.
   const std::string release = sheet.cell(row, "release");
   how.fused_experts = release.empty() || release >= "26.06";
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
-  measured.job.model = model_of(sheet, row);
   if (sheet.cell(row, "note").find("w/o MTP") != std::string::npos) measured.job.model.mtp_layers = 0;
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
@@ -311,17 +333,58 @@ void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how
   how.flash_attention = how.local_layers ? how.flash_library : attention != "unfused";
 }
 
+void read_sharding(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
+  const std::string sharding = sheet.cell(row, "sharding");
+  how.zero = sharding == "none" ? 0 : (sharding.starts_with("distributed_optimizer") ? 1 : 3);
+  how.offload_optimizer = sheet.whole(row, "offload", 0) != 0 || sharding.ends_with(" + optimizer offload");
+}
+
+/// The stage of the rank whose peak it is: a number or `fullest`, or as tables of others' jobs say it.
+/// Otherwise that of the rank that logs, the last one, where the job did, and the fullest where `where` says
+/// no more.
+int stage_of(const Sheet& sheet, const Sheet::Row& row, int stages) {
+  const std::string stage = sheet.cell(row, "stage"), where = sheet.cell(row, "where");
+  if (where.find("(first stage)") != std::string::npos) return 0;
+  if (where.find("(second stage)") != std::string::npos) return 1;
+  return stage == "fullest" || !where.empty() ? -1 : sheet.whole(row, "stage", stages - 1);
+}
+
+/// A peak in bytes, or in a unit of its own.
+double peak_of(const Sheet& sheet, const Sheet::Row& row) {
+  if (sheet.has({"peak_allocated_bytes"})) return sheet.number(row, "peak_allocated_bytes");
+  const std::string unit = sheet.cell(row, "unit");
+  if (unit != "GB" && unit != "GiB") fail("a peak is given in GB or GiB, and not in ", unit);
+  return sheet.number(row, "peak_allocated") * (unit == "GB" ? 1e9 : static_cast<double>(kGiB));
+}
+
+/// Megatron-LM splits experts as it splits all else unless it is told otherwise, which it has to be where a
+/// stage has too few ranks for that.
+int expert_tp_of(const Sheet& sheet, const Sheet::Row& row, const Configuration& how) {
+  const std::int64_t ranks = static_cast<std::int64_t>(how.ep) * how.tp;
+  const bool is_split = ranks > 0 && how.gpus / how.pp % ranks == 0;
+  return std::max(1, sheet.whole(row, "etp", is_split ? how.tp : 1));
+}
+
+/// A job that did not run has no peak, and other allocators than PyTorch's count other bytes.
+void require_a_peak_of_pytorch(const Sheet& sheet, const Sheet::Row& row) {
+  const std::string outcome = sheet.cell(row, "outcome"), allocator = sheet.cell(row, "allocator");
+  if (!outcome.empty() && outcome != "ok") fail("the job did not run: ", outcome);
+  for (const char* known : {"", "default", "expandable_segments", "unstated"})
+    if (allocator == known) return;
+  fail("no prediction of what ", allocator, " allocates");
+}
+
 /// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
-/// is 0. Where no stage is named, the rank is of the last, which is the one that logs. A model that is named
-/// has its own shape.
+/// is 0. A model that is named has its own shape.
 Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
+  require_a_peak_of_pytorch(sheet, row);
+  const double peak = peak_of(sheet, row);
   Measurement measured;
   measured.job.model = model_of(sheet, row);
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   Configuration& how = measured.job.configuration;
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
-  how.offload_optimizer = sheet.whole(row, "offload", 0) != 0;
   const std::string arguments = sheet.cell(row, "other_args");
   const auto has = [&arguments](const char* argument) {
     return arguments.find(argument) != std::string::npos;
@@ -333,9 +396,8 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   how.virtual_stages = sheet.whole(row, "vp", 1);
   how.ep = sheet.whole(row, "ep", 1);
   how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
-  const std::string sharding = sheet.cell(row, "sharding");
-  how.zero = sharding == "none" ? 0 : (sharding == "distributed_optimizer" ? 1 : 3);
-  read_recompute(sheet, row, how);
+  read_sharding(sheet, row, how);
+  read_recompute(sheet, row, measured.job);
   how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
   read_software(sheet, row, how);
@@ -352,15 +414,14 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   const int shared = number_after(arguments, "moe-shared-expert-intermediate-size=");
   if (shared > 0) measured.job.model.shared_ffn = shared;
   if (has("qk-layernorm=True")) measured.job.model.query_norm = true;
-  // Megatron splits experts as it splits all else, unless it is told otherwise.
-  if (measured.job.model.experts > 0) how.expert_tp = std::max(1, sheet.whole(row, "etp", how.tp));
+  if (measured.job.model.experts > 0) how.expert_tp = expert_tp_of(sheet, row, how);
   how.dropout = !has("hidden-dropout=0.0");
   how.rotary = has("position-embedding-type=rope");
   if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
   if (sheet.cell(row, "transformer_impl") == "legacy") use_legacy_modules(measured.job);
-  const int stage = sheet.cell(row, "stage") == "fullest" ? -1 : sheet.whole(row, "stage", how.pp - 1);
+  const int stage = stage_of(sheet, row, how.pp);
   if (stage >= how.pp) fail("there is no stage ", stage, " of ", how.pp);
-  measured.memory = {.bytes = sheet.number(row, "peak_allocated_bytes"), .reserved = false, .stage = stage};
+  measured.memory = {.bytes = peak, .reserved = false, .stage = stage};
   return measured;
 }
 
@@ -374,7 +435,13 @@ struct Kind {
   std::initializer_list<const char*> columns;
 };
 
+/// The first whose columns a table has: one of peaks may have times as well.
 constexpr Kind kKinds[] = {
+    {"memory",
+     "megatron",
+     memory_row,
+     true,
+     {"gpu", "gpus", "seq", "tp", "pp", "mbs", "gbs", "peak_allocated", "unit"}},
     {"vtrain",
      "megatron-deepspeed",
      vtrain_row,

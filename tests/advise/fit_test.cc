@@ -163,6 +163,48 @@ TEST(Measurements, TellWhatModulesAPeakWasMeasuredWith) {
   EXPECT_EQ(legacy.loss, Loss::kMegatron);
 }
 
+TEST(Measurements, ReadPeaksAsOthersPublishThem) {
+  const auto read = [](const char* cells) {
+    return read_measurements(text("model,gpu,gpus,seq,mbs,gbs,tp,pp,ep,sharding,recompute,allocator,where,"
+                                  "peak_allocated,unit,outcome,"
+                                  "tokens_per_s_per_gpu,precision\n",
+                                  cells, "\n"),
+                             "t.csv");
+  };
+  const Measurement first = read(
+                                "llama2_7b,A100-80GB,8,4096,4,128,2,2,1,distributed_optimizer + optimizer "
+                                "offload,full:block half of the "
+                                "layers,default,GPUs 0-3 (first stage),13.5,GiB,ok,,BF16")
+                                .rows.at(0);
+  EXPECT_TRUE(first.job.configuration.offload_optimizer);
+  EXPECT_EQ(first.job.configuration.zero, 1);
+  EXPECT_EQ(first.memory->stage, 0);
+  EXPECT_DOUBLE_EQ(first.memory->bytes, 13.5 * 1024 * 1024 * 1024);
+  EXPECT_EQ(recomputed_layers(first.job), 16);  // half of the model is all of a stage
+  const Measurement experts = read(
+                                  "moonlight_16b,H100,8,4096,1,4,2,1,8,distributed_optimizer,selective:core_"
+                                  "attn,unstated,worst rank,36.6,GB,"
+                                  "ok,1,BF16")
+                                  .rows.at(0);
+  EXPECT_EQ(experts.job.configuration.recompute, Recompute::kNone);  // flash attention keeps no scores
+  EXPECT_EQ(experts.job.configuration.expert_tp, 1);  // eight ranks have an expert of their own each
+  EXPECT_EQ(experts.memory->stage, -1);
+  EXPECT_DOUBLE_EQ(experts.memory->bytes, 36.6e9);
+
+  const auto why_not_read = [&read](const char* recompute, const char* allocator, const char* peak,
+                                    const char* unit, const char* outcome) {
+    return read(text("llama2_7b,A100,8,4096,4,128,2,2,1,none,", recompute, ",", allocator, ",rank 0,", peak,
+                     ",", unit, ",", outcome, ",,BF16")
+                    .c_str())
+        .left_out.at(0);
+  };
+  EXPECT_EQ(why_not_read("none", "default", "70", "GB", "oom"), "line 2: the job did not run: oom");
+  EXPECT_THAT(why_not_read("none", "gmlake", "70", "GB", "ok"), HasSubstr("what gmlake allocates"));
+  EXPECT_THAT(why_not_read("selective:mlp", "default", "70", "GB", "ok"), HasSubstr("mlp is recomputed"));
+  EXPECT_THAT(why_not_read("none", "default", "70", "MB", "ok"), HasSubstr("GB or GiB, and not in MB"));
+  EXPECT_EQ(why_not_read("none", "default", "", "GB", "ok"), "line 2: peak_allocated is not given");
+}
+
 TEST(Measurements, TorchtitanCompilesTheLossSince2025) {
   const auto read = [](const char* date, int compile) {
     return read_measurements(
