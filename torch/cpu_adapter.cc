@@ -6,9 +6,8 @@
 #include <malloc.h>
 #include <mutex>
 #include <pthread.h>
+#include <string>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
 #include "adapter.h"
 #include "device/host_device.h"
@@ -26,7 +25,8 @@ class DefaultUpstream final : public Upstream {
       void* const memory = c10::GetDefaultCPUAllocator()->raw_allocate(static_cast<std::size_t>(size));
       held_ += size_of(memory);
       return memory;
-    } catch (const c10::Error&) {
+    } catch (const c10::Error& error) {
+      last_refusal() = error.what_without_backtrace();
       return nullptr;
     }
   }
@@ -38,6 +38,12 @@ class DefaultUpstream final : public Upstream {
   void empty_cache() override {}
   [[nodiscard]] Bytes reserved() const override { return held_; }
   [[nodiscard]] Bytes allocated() const override { return held_; }
+
+  /// What the default allocator said when it was out of memory in this thread.
+  static std::string& last_refusal() {
+    thread_local std::string words;
+    return words;
+  }
 
  private:
   static Bytes size_of(void* memory) { return static_cast<Bytes>(malloc_usable_size(memory)); }
@@ -67,13 +73,7 @@ class Adapter final : public c10::Allocator {
     session_.free(memory);
   }
 
-  /// A child inherits locks as they are, so it must do without: it is told before the fork where the arena
-  /// is.
-  void prepare_fork() {
-    RuntimeAllocator* const allocator = session_.allocator(0);
-    arena_at_fork_ =
-        allocator != nullptr ? allocator->extents() : std::vector<std::pair<std::uintptr_t, Bytes>>{};
-  }
+  /// A child inherits locks as they are, so it must do without.
   void enter_child() { is_forked_ = true; }
 
  private:
@@ -84,27 +84,22 @@ class Adapter final : public c10::Allocator {
   void* take(std::size_t size) {
     if (size == 0) return nullptr;
     if (is_forked_) return c10::GetDefaultCPUAllocator()->raw_allocate(size);
-    void* memory = session_.allocate(0, static_cast<Bytes>(size), 0);
-    if (memory == nullptr) memory = allocate_or_explain(size);
+    void* const memory = session_.allocate(0, static_cast<Bytes>(size), 0);
+    if (memory == nullptr) refuse(size);
     tell_profiler(memory, 1);
     return memory;
   }
 
   /// The default allocator's words say what was wrong, and ours why.
-  void* allocate_or_explain(std::size_t size) {
-    try {
-      return c10::GetDefaultCPUAllocator()->raw_allocate(size);
-    } catch (const c10::Error& error) {
-      const Shortage shortage = {.size = static_cast<Bytes>(size), .sees_others = false};
-      TORCH_CHECK(false, error.what_without_backtrace(), "\n", session_.explain_shortage(0, shortage));
-    }
+  [[noreturn]] void refuse(std::size_t size) {
+    const Shortage shortage = {.size = static_cast<Bytes>(size), .sees_others = false};
+    TORCH_CHECK(false, DefaultUpstream::last_refusal(), "\n", session_.explain_shortage(0, shortage));
   }
 
   /// What the parent's arena holds is left alone: the child has a copy of it as long as it lives.
   void give_back_in_child(void* memory) const {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    for (const auto& [begin, size] : arena_at_fork_)
-      if (address - begin < static_cast<std::uintptr_t>(size)) return;
+    const RuntimeAllocator* const allocator = session_.allocator(0);
+    if (allocator != nullptr && allocator->covers(memory)) return;
     c10::GetDefaultCPUAllocator()->raw_deallocate(memory);
   }
 
@@ -120,7 +115,6 @@ class Adapter final : public c10::Allocator {
   }
 
   std::atomic<bool> is_forked_{false};
-  std::vector<std::pair<std::uintptr_t, Bytes>> arena_at_fork_;
   Session session_{
       {.device = [](int) { return std::make_unique<HostDevice>(physical_memory()); },
        .upstream = [](int) { return std::make_unique<DefaultUpstream>(); },
@@ -132,7 +126,7 @@ class Adapter final : public c10::Allocator {
 Adapter& the_adapter() {
   static Adapter* const adapter = [] {
     auto* const made = new Adapter;
-    pthread_atfork([] { the_adapter().prepare_fork(); }, nullptr, [] { the_adapter().enter_child(); });
+    pthread_atfork(nullptr, nullptr, [] { the_adapter().enter_child(); });
     return made;
   }();
   return *adapter;

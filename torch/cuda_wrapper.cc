@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <type_traits>
 #include <typeinfo>
+#include <unordered_map>
 
 #include "adapter.h"
 #include "delegate.h"
@@ -67,8 +69,11 @@ class Wrapper final : public Delegate {
   void raw_delete(void* memory) override { give_back(memory); }
 
   void give_back(void* memory) {
-    if (memory == nullptr || is_forked) return;
+    if (memory == nullptr) return;
+    // What a child inherits of an arena is left alone; without one, all blocks are the native allocator's.
+    if (is_forked) return session_.devices().empty() ? Delegate::raw_delete(memory) : void();
     if (is_watched()) tell_freed(memory);
+    if (used_elsewhere_ > 0) follow_other_devices(memory);
     session_.free(memory);
   }
 
@@ -76,6 +81,7 @@ class Wrapper final : public Delegate {
   void recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) override {
     if (pointer.get() == nullptr) return;
     if (pointer.get_deleter() != &free_block) return Delegate::recordStream(pointer, stream);
+    if (stream.device() != pointer.device()) return note_elsewhere(pointer, stream);
     session_.record_stream(pointer.get(), number_of(stream.stream()));
   }
 
@@ -140,7 +146,8 @@ class Wrapper final : public Delegate {
   /// Without peer access only cudaMemcpyPeerAsync can read memory that does not come from cudaMalloc.
   cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, std::size_t size,
                           cudaStream_t stream, bool peers) override {
-    const bool is_ours = to_device != from_device && !peers && (lies_in_arena(to) || lies_in_arena(from));
+    const bool is_ours = to_device != from_device && !peers &&
+                         (lies_in_arena(to_device, to) || lies_in_arena(from_device, from));
     if (is_ours) return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
     return Delegate::memcpyAsync(to, to_device, from, from_device, size, stream, peers);
   }
@@ -355,6 +362,32 @@ class Wrapper final : public Delegate {
                      session_.explain_shortage(device, shortage));
   }
 
+  // ---- blocks that streams of other devices use ----
+
+  void note_elsewhere(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) {
+    const std::scoped_lock lock(elsewhere_mutex_);
+    elsewhere_[pointer.get()].emplace_back(pointer.device(), stream);
+    used_elsewhere_ = elsewhere_.size();
+  }
+
+  /// The arena's events are of its own device. So a stream of that device follows those of others, and the
+  /// block that is about to be freed waits for that stream.
+  void follow_other_devices(void* memory) {
+    std::vector<std::pair<c10::Device, c10::cuda::CUDAStream>> uses;
+    {
+      const std::scoped_lock lock(elsewhere_mutex_);
+      if (auto found = elsewhere_.extract(memory)) uses = std::move(found.mapped());
+      used_elsewhere_ = elsewhere_.size();
+    }
+    for (const auto& [device, stream] : uses) {
+      const c10::cuda::CUDAStream follower = c10::cuda::getStreamFromPool(false, device.index());
+      c10::Event event(c10::kCUDA);
+      event.record(stream.unwrap());
+      event.block(follower.unwrap());
+      session_.record_stream(memory, number_of(follower.stream()));
+    }
+  }
+
   // ---- who wants to be told of each request ----
 
   [[nodiscard]] bool is_watched() const {
@@ -451,7 +484,10 @@ class Wrapper final : public Delegate {
         if (address - segment.address < static_cast<std::uintptr_t>(segment.size)) return segment;
     return std::nullopt;
   }
-  [[nodiscard]] bool lies_in_arena(const void* memory) const { return segment_of(memory).has_value(); }
+  [[nodiscard]] bool lies_in_arena(int device, const void* memory) const {
+    const RuntimeAllocator* const allocator = session_.allocator(device);
+    return allocator != nullptr && allocator->covers(memory);
+  }
 
   void add_segments(std::vector<cca::SegmentInfo>& infos, int device) const {
     const RuntimeAllocator& allocator = *session_.allocator(device);
@@ -517,6 +553,9 @@ class Wrapper final : public Delegate {
   std::atomic<bool> is_broken_{false};
   std::mutex pools_mutex_;
   std::vector<ActivePool> pools_;
+  std::mutex elsewhere_mutex_;
+  std::unordered_map<void*, std::vector<std::pair<c10::Device, c10::cuda::CUDAStream>>> elsewhere_;
+  std::atomic<std::size_t> used_elsewhere_{0};  ///< its size
   std::mutex peers_mutex_;
   std::vector<std::pair<int, int>> peers_;  ///< who reads, whose memory
   std::array<Limit, Session::kMostDevices> limits_;
@@ -587,6 +626,7 @@ const char* stweaver_adapter_remove() {
   return stweaver::reported([] {
     if (stweaver::wrapper == nullptr) return;
     stweaver::Wrapper& ours = stweaver::the_wrapper();
-    stweaver::install(&ours, ours.inner());
+    // Blocks of the arena may live on, and nobody else would know of the streams that use them.
+    if (ours.session().devices().empty()) stweaver::install(&ours, ours.inner());
   });
 }

@@ -55,18 +55,16 @@ bool Memory::take_addresses() {
   base_ = reinterpret_cast<std::uintptr_t>(base);
   addresses_ = wanted;
   were_refused_ = false;
-  large_ = region(Region::kLarge);
+  Bytes lower = 0;
+  for (std::size_t i = 0; i < kRegions; lower = regions_.at(i++).upper)
+    regions_.at(i) = {lower, wanted / kEighths.back() * kEighths.at(i) / page * page};
+  regions_.back().upper = wanted;
   return true;
 }
 
 Interval Memory::region(Region which) {
   if (were_refused_ || !take_addresses()) return {};
-  const auto number = static_cast<std::size_t>(which);
-  const Bytes addresses = addresses_;
-  const auto end_of = [&](std::size_t region) {
-    return addresses / kEighths.back() * kEighths.at(region) / page_size() * page_size();
-  };
-  return {number == 0 ? 0 : end_of(number - 1), number + 1 == kRegions ? addresses : end_of(number)};
+  return regions_.at(static_cast<std::size_t>(which));
 }
 
 Bytes Memory::missing(const Interval& range) const {

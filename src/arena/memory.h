@@ -110,7 +110,7 @@ class Memory {
   void give(Bytes offset, Bytes size, LastUse last) {
     free_space.give(offset, size, last);
     const Interval range = {offset, offset + size};
-    if (overlaps(range, large_)) note_end_of_use(range, last);
+    if (overlaps(range, large())) note_end_of_use(range, last);
   }
 
   /// How many bytes of `range` have no memory.
@@ -172,10 +172,11 @@ class Memory {
     return {range.lower / unit * unit, align_up(range.upper, unit)};
   }
   bool take_addresses();
+  [[nodiscard]] const Interval& large() const { return regions_[static_cast<std::size_t>(Region::kLarge)]; }
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   void note_use(const Interval& range) {
     most_in_use_ = std::max(most_in_use_, in_use());
-    if (overlaps(range, large_)) note_begin_of_use(range);
+    if (overlaps(range, large())) note_begin_of_use(range);
   }
   void note_begin_of_use(const Interval& range);
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
@@ -187,7 +188,7 @@ class Memory {
   bool unmap_extent(const Interval& extent);
   bool await_work_on(const Extent& extent);
   [[nodiscard]] bool is_noted(const Extent& extent) const {
-    return large_.lower <= extent.range.lower && extent.range.upper <= large_.upper;
+    return large().lower <= extent.range.lower && extent.range.upper <= large().upper;
   }
   [[nodiscard]] bool is_idle(const Extent& extent) const {
     return is_noted(extent) ? extent.used == 0
@@ -214,7 +215,7 @@ class Memory {
   Bytes hold_ = 0;
   Interval spared_;
   MappingStatistics statistics_;
-  Interval large_;  ///< the region
+  std::array<Interval, kRegions> regions_;
   ExtentTable extents_;
   std::vector<Idle> idle_;  ///< found last; kept so that looking needs no heap
 };

@@ -1,15 +1,13 @@
 #include "arena/pending_frees.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stweaver {
 
 PendingFrees::~PendingFrees() {
-  for (const Pending& pending : pending_) {
-    for (const DeviceEvent event : pending.events) {
-      if (event != kNoEvent) device_->forget(event);
-    }
-  }
+  for (const Pending& pending : pending_)
+    for (const Mark& mark : pending.marks()) device_->forget(mark.event);
 }
 
 void PendingFrees::note_use(const LivingBlock& block, Stream stream) {
@@ -19,48 +17,50 @@ void PendingFrees::note_use(const LivingBlock& block, Stream stream) {
   if (!known) uses_.push_back({block.address, stream});
 }
 
-bool PendingFrees::add(const LivingBlock& block, Bytes offset, Tick& now) {
-  const Pending pending = pending_of(block, offset, now);
+bool PendingFrees::add(const LivingBlock& block, Bytes offset, Tick now) {
+  Pending pending = pending_of(block, offset, now);
   if (pending.is_over()) return false;
-  pending_.push_back(pending);
+  pending_.push_back(std::move(pending));
   return true;
 }
 
-/// The events of the streams that the block was recorded for. What cannot be an event is waited for
-/// otherwise, so that the block may be reused after the events alone.
-PendingFrees::Pending PendingFrees::pending_of(const LivingBlock& block, Bytes offset, Tick& now) {
+/// The events of the streams that the block was recorded for. What cannot be an event is waited for, so that
+/// the block may be reused after the events alone.
+PendingFrees::Pending PendingFrees::pending_of(const LivingBlock& block, Bytes offset, Tick now) {
   Pending pending = {.range = {offset, block.rounded, {block.stream, now}, block.recorded}};
-  std::size_t events = 0;
   bool is_still = false;
   for (const Use& use : uses_) {
     if (use.address != block.address || is_still) continue;
-    const DeviceEvent event = device_->record(use.stream);
-    if (event == kNoEvent) {
+    const DeviceEvent event = pending.count < kMostMarks ? device_->record(use.stream) : kNoEvent;
+    if (event != kNoEvent) {
+      pending.places[pending.count++] = {use.stream, event};
+    } else {
       is_still = device_->synchronize();
       pending.uncertain = !is_still;
-    } else if (events < kMostEvents) {
-      pending.events[events++] = event;
-    } else {
-      if (!device_->wait(order_->stream_of(block.stream), event) && !device_->synchronize())
-        pending.uncertain = true;
-      device_->forget(event);
-      pending.range.last.freed =
-          ++now;  // what this call recorded for the block's stream lies before the wait
     }
   }
   std::erase_if(uses_, [&](const Use& use) { return use.address == block.address; });
   return pending;
 }
 
+/// A stream that has not come to a mark has not come to later ones either.
+bool PendingFrees::has_passed(const Pending& pending) {
+  if (pending.uncertain && !device_->synchronize()) return false;
+  return std::ranges::all_of(pending.marks(), [&](const Mark& mark) {
+    if (std::ranges::find(busy_, mark.stream) != busy_.end()) return false;
+    if (device_->passed(mark.event)) return true;
+    busy_.push_back(mark.stream);
+    return false;
+  });
+}
+
 void PendingFrees::release_passed() {
-  std::size_t passed = 0;
-  while (passed < pending_.size() && (!pending_[passed].uncertain || device_->synchronize()) &&
-         std::all_of(pending_[passed].events.begin(), pending_[passed].events.end(),
-                     [&](DeviceEvent event) { return event == kNoEvent || device_->passed(event); })) {
-    release(pending_[passed]);
-    ++passed;
-  }
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(passed));
+  busy_.clear();
+  std::erase_if(pending_, [&](const Pending& pending) {
+    if (!has_passed(pending)) return false;
+    release(pending);
+    return true;
+  });
 }
 
 bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick& now) {
@@ -68,12 +68,12 @@ bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick
   for (std::size_t i = 0; i < pending_.size();) {
     Pending& pending = pending_[i];
     const Released& range = pending.range;
-    const auto waits = [&](DeviceEvent event) {
-      return event == kNoEvent ||
-             (device_->wait(order_->stream_of(range.last.stream), event) && device_->wait(taker, event));
+    const auto waits = [&](const Mark& mark) {
+      return device_->wait(order_->stream_of(range.last.stream), mark.event) &&
+             device_->wait(taker, mark.event);
     };
     const bool settled = overlaps({range.offset, range.offset + range.size}, place) && !pending.uncertain &&
-                         std::all_of(pending.events.begin(), pending.events.end(), waits);
+                         std::ranges::all_of(pending.marks(), waits);
     if (!settled) {
       ++i;
       continue;
@@ -89,9 +89,7 @@ bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick
 }
 
 void PendingFrees::release(const Pending& pending) {
-  for (const DeviceEvent event : pending.events) {
-    if (event != kNoEvent) device_->forget(event);
-  }
+  for (const Mark& mark : pending.marks()) device_->forget(mark.event);
   release_(pending.range);
 }
 

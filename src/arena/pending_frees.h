@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "arena/block_table.h"
@@ -12,7 +13,7 @@
 namespace stweaver {
 
 /// Keeps what record_stream() said of living blocks, and blocks that were freed since, in the order of their
-/// frees, until the other streams are done with them.
+/// frees, until the other streams are done with them. Those of a stream that is slow hold back no others.
 class PendingFrees {
  public:
   /// A range whose use has ended, and who used it last.
@@ -35,11 +36,11 @@ class PendingFrees {
   /// The living block is used by that stream too.
   void note_use(const LivingBlock& block, Stream stream);
 
-  /// The block at `offset` was freed at `now`, `now` being counted on where the call itself has to wait.
-  /// Whether it is pending; if not, its range may be used at once in the order of its stream.
-  bool add(const LivingBlock& block, Bytes offset, Tick& now);
+  /// The block at `offset` was freed at `now`. Whether it is pending; if not, its range may be used at once
+  /// in the order of its stream.
+  bool add(const LivingBlock& block, Bytes offset, Tick now);
 
-  /// Releases blocks in the order of their frees, as far as the other streams have got.
+  /// Releases the blocks that the other streams are done with.
   void release_passed();
 
   /// Releases blocks that overlap `place` although other streams still use them: the block's own stream and
@@ -55,22 +56,30 @@ class PendingFrees {
   [[nodiscard]] Bytes bytes() const;
 
  private:
-  static constexpr std::size_t kMostEvents = 4;  ///< more streams than that are waited for by the block's own
-
   struct Use {
     std::uintptr_t address = 0;
     Stream stream = 0;  ///< its handle: there may be more streams than have numbers
   };
 
-  struct Pending {
-    Released range;
-    std::array<DeviceEvent, kMostEvents> events = {};  ///< kNoEvent behind the last
-    bool uncertain = false;  ///< a stream could not be asked: in use until all streams are known to be done
+  static constexpr std::size_t kMostMarks = 4;  ///< for more streams than that the device is waited for
 
-    [[nodiscard]] bool is_over() const { return events.front() == kNoEvent && !uncertain; }
+  struct Mark {
+    Stream stream = 0;
+    DeviceEvent event = kNoEvent;  ///< behind the stream's use of the block
   };
 
-  Pending pending_of(const LivingBlock& block, Bytes offset, Tick& now);
+  struct Pending {
+    Released range;
+    std::array<Mark, kMostMarks> places = {};
+    std::size_t count = 0;
+    bool uncertain = false;  ///< a stream could not be asked: in use until all streams are known to be done
+
+    [[nodiscard]] std::span<const Mark> marks() const { return std::span(places).first(count); }
+    [[nodiscard]] bool is_over() const { return count == 0 && !uncertain; }
+  };
+
+  Pending pending_of(const LivingBlock& block, Bytes offset, Tick now);
+  bool has_passed(const Pending& pending);
   void release(const Pending& pending);
 
   Device* device_;
@@ -78,6 +87,7 @@ class PendingFrees {
   std::function<void(const Released&)> release_;
   std::vector<Use> uses_;         ///< of living blocks by other streams than their own
   std::vector<Pending> pending_;  ///< in order of their frees
+  std::vector<Stream> busy_;      ///< while they are asked: those that have not come to a mark of theirs
 };
 
 }  // namespace stweaver

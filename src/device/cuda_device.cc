@@ -303,12 +303,14 @@ bool CudaDevice::let_peer(int peer) {
     peers_.push_back(peer);
   }
   const CudaAccess access = access_of(peer);
+  bool all = true;
+  // One that another thread is about to map, or has unmapped, cannot be reached: the others can.
   for (const AddressRange& mapping : book_.mappings()) {
     const CudaResult result =
         within([&] { return driver_.mem_set_access(mapping.begin, length(mapping.size), &access, 1); });
-    if (!succeeded(result, "let_peer(", peer, ")")) return false;
+    all = succeeded(result, "let_peer(", peer, ")") && all;
   }
-  return true;
+  return all;
 }
 
 bool CudaDevice::note_mapped(Bytes change) {

@@ -67,6 +67,7 @@ void Accounts::note_fallback(Bytes reserved) {
 void Accounts::note_reserved(Bytes before) {
   for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks}) {
     peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
+    peaks->arena = std::max(peaks->arena, statistics_.arena);
     peaks->fallback_reserved = std::max(peaks->fallback_reserved, statistics_.fallback_reserved);
   }
   tally_.note_reserved(statistics_.reserved());
@@ -78,12 +79,15 @@ void Accounts::note_out_of_memory(Bytes size, Bytes device_free) {
   if (recorder_) recorder_->out_of_memory(size, device_free);
 }
 
+/// Peaks begin with what there is.
+Peaks Accounts::now() const {
+  return {statistics_.requested, statistics_.reserved(), statistics_.arena, statistics_.fallback_reserved};
+}
+
 /// The peaks of the step so far were not the plan's.
 void Accounts::note_plan() {
   ++statistics_.plans;
-  statistics_.step.peaks = {.requested = statistics_.requested,
-                            .reserved = statistics_.reserved(),
-                            .fallback_reserved = statistics_.fallback_reserved};
+  statistics_.step.peaks = now();
 }
 
 std::int64_t Accounts::spent(const MappingStatistics& mapping) const {
@@ -95,7 +99,7 @@ void Accounts::end_step(const MappingStatistics& mapping) {
   peak_was_raised_ = statistics_.peaks.reserved > peak_before_;
   peak_before_ = statistics_.peaks.reserved;
   statistics_.step = {};
-  statistics_.step.peaks = {.requested = statistics_.requested, .reserved = statistics_.reserved()};
+  statistics_.step.peaks = now();
   served_before_ = statistics_.served;
   spent_before_ = spent(mapping);
   calls_before_ = mapping.maps + mapping.unmaps;
@@ -108,7 +112,7 @@ void Accounts::begin_record() {
 }
 
 RequestId Accounts::add_before(const LivingBlock& block, Stream stream) {
-  return recorder_ ? recorder_->add_before(block.size, stream, 0) : kNotRecorded;
+  return recorder_ ? recorder_->add_before(block.size, stream) : kNotRecorded;
 }
 
 RuntimeStatistics Accounts::statistics(const MappingStatistics& mapping) const {

@@ -15,8 +15,8 @@ namespace stweaver {
 /// Is told of everything and asks nothing of the allocator's other parts.
 class Accounts {
  public:
-  /// A block was granted; `planned` or `why` not, for a handle `stream` of pool `pool`. Sets what the block
-  /// has to remember.
+  /// A block was granted, for the handle `stream` of pool `pool`; `why` it has no planned place, if it has
+  /// none. Sets what the block has to remember.
   void add(LivingBlock& block, Stream stream, Pool pool, Unplanned why);
   /// The program let go of a block. What was freed in the arena counts as allocated until release().
   void remove(const LivingBlock& block);
@@ -59,6 +59,7 @@ class Accounts {
  private:
   Bytes& living_of(Source source);
   void note_reserved(Bytes before);
+  [[nodiscard]] Peaks now() const;
   void count_served(const LivingBlock& block, Unplanned why);
   [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;
 

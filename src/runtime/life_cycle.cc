@@ -225,15 +225,12 @@ bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_pro
 /// No plan for now; another one that is followed goes on.
 void LifeCycle::rest(int steps, const std::string& why) {
   stop_recording();
-  log(text(allocator_.follows_plan() ? "no new plan: " : "following no plan: ", why));
-  if (allocator_.follows_plan()) {
-    fit_.start();
-    stage_ = Stage::kFollowing;
-    return;
-  }
+  const bool goes_on = allocator_.follows_plan();
+  log(text(goes_on ? "no new plan: " : "following no plan: ", why));
+  stage_ = goes_on ? Stage::kFollowing : Stage::kResting;
+  if (goes_on) return fit_.start();
   why_no_plan_ = why;
   rest_until_ = steps_ + steps;
-  stage_ = Stage::kResting;
 }
 
 /// Looks at the step that has ended under a plan.

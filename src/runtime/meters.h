@@ -51,10 +51,9 @@ class Tally {
     peaks_[0].raise(living_[0] + living_[1]);
   }
   void remove(Bytes size, Bytes rounded, bool in_arena) {
-    const Amounts block = {1, rounded, size};
     const std::size_t pool = pool_of(rounded);
-    went_[in_arena ? 1 : 0][pool] += block;
-    living_[pool] -= block;
+    went_[in_arena ? 1 : 0][pool] += {1, rounded, size};
+    living_[pool] += {-1, -rounded, -size};
   }
   void note_reserved(Bytes reserved) { reserved_peak_ = std::max(reserved_peak_, reserved); }
 
@@ -96,12 +95,6 @@ class Tally {
       blocks += other.blocks;
       bytes += other.bytes;
       requested += other.requested;
-      return *this;
-    }
-    Amounts& operator-=(const Amounts& other) {
-      blocks -= other.blocks;
-      bytes -= other.bytes;
-      requested -= other.requested;
       return *this;
     }
     friend Amounts operator+(Amounts one, const Amounts& other) { return one += other; }

@@ -20,7 +20,7 @@ struct Policy : ArenaPolicy {
   Bytes block_share = 1024;
 
   // Where nothing helps (runtime_allocator.h).
-  /// After the device refused memory, so many calls go upstream at once.
+  /// After the device refused memory, none is mapped during so many calls.
   std::uint64_t refused_calls = 1000;
 
   // Following a plan (matcher.h, plan_follower.h).

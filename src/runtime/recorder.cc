@@ -59,11 +59,10 @@ std::int64_t Recorder::end_event() {
   return trace_.micros.back();
 }
 
-RequestId Recorder::add_before(Bytes size, Stream stream, Pool pool, bool dropped) {
-  if (trace_.end > 0) return allocate(size, stream, pool);
-  const Time drop = dropped ? kBeforeRecording : kForever;
-  to_file([&](TraceWriter& file) { file.add_before(size, stream, pool, dropped); });
-  return add({size, {kBeforeRecording, kForever}, drop, stream, pool});
+RequestId Recorder::add_before(Bytes size, Stream stream) {
+  if (trace_.end > 0) return allocate(size, stream, 0);
+  to_file([&](TraceWriter& file) { file.add_before(size, stream, 0, false); });
+  return add({size, {kBeforeRecording, kForever}, kForever, stream, 0});
 }
 
 RequestId Recorder::allocate(Bytes size, Stream stream, Pool pool) {

@@ -38,9 +38,9 @@ class Recorder {
   Recorder& operator=(Recorder&&) = delete;
   ~Recorder() { finish(); }
 
-  /// Adds a request that is alive when recording begins, `dropped` if only other streams still use it. One
-  /// that is found out after the first event counts as allocated now.
-  RequestId add_before(Bytes size, Stream stream, Pool pool, bool dropped = false);
+  /// Adds a request that is alive when recording begins. One that is found out after the first event counts
+  /// as allocated now.
+  RequestId add_before(Bytes size, Stream stream);
 
   /// A request that was granted: `size` bytes, before any rounding, >= 0. kNotRecorded once it is full.
   RequestId allocate(Bytes size, Stream stream, Pool pool);

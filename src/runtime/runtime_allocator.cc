@@ -8,39 +8,8 @@
 namespace stweaver {
 namespace {
 
-/// No device has memory for more, and less can be rounded up.
-constexpr Bytes kMostBytes = Bytes{1} << 60U;
-
 /// One call in so many is timed.
 constexpr Tick kTimed = 64;
-
-/// Tells the accounts how long a timed call took, times the calls that it stands for, but for what the driver
-/// took.
-class Stopwatch {
- public:
-  Stopwatch(Tick now, Accounts& accounts, const Memory& memory)
-      : accounts_(now % kTimed == 0 ? &accounts : nullptr), memory_(&memory) {
-    if (accounts_ == nullptr) return;
-    driver_ = memory.statistics().nanoseconds;
-    began_ = std::chrono::steady_clock::now();
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  Stopwatch(Stopwatch&&) = delete;
-  Stopwatch& operator=(Stopwatch&&) = delete;
-  ~Stopwatch() {
-    if (accounts_ == nullptr) return;
-    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began_;
-    const std::int64_t own = took.count() - (memory_->statistics().nanoseconds - driver_);
-    accounts_->note_nanoseconds(std::max<std::int64_t>(own, 0) * std::int64_t{kTimed});
-  }
-
- private:
-  Accounts* accounts_;
-  const Memory* memory_;
-  std::int64_t driver_ = 0;
-  std::chrono::steady_clock::time_point began_;
-};
 
 }  // namespace
 
@@ -52,6 +21,23 @@ RuntimeAllocator::RuntimeAllocator(Device& device, Upstream& upstream, const Pol
       memory_(device, order_, policy_),
       placer_(memory_, order_, policy_),
       pending_(device, order_, [this](const PendingFrees::Released& range) { release(range); }) {}
+
+/// Does the work of a call. Of one call in so many the accounts are told how long that took, times the calls
+/// that it stands for, but for what the driver took.
+template <typename Work>
+auto RuntimeAllocator::timed(Work work) {
+  using Clock = std::chrono::steady_clock;
+  const bool is_timed = now_ % kTimed == 0;
+  const std::int64_t driver = memory_.statistics().nanoseconds;
+  const Clock::time_point began = is_timed ? Clock::now() : Clock::time_point();
+  const auto done = work();
+  if (is_timed) {
+    const std::chrono::nanoseconds took = Clock::now() - began;
+    const std::int64_t own = took.count() - (memory_.statistics().nanoseconds - driver);
+    accounts_.note_nanoseconds(std::max<std::int64_t>(own, 0) * std::int64_t{kTimed});
+  }
+  return done;
+}
 
 // ---- allocate ----
 
@@ -73,8 +59,13 @@ void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
 void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, Unplanned& why) {
   const std::scoped_lock lock(mutex_);
   ++now_;
-  if (size > kMostBytes || (!follower_ && (!places_unplanned_ || pool != 0))) return nullptr;
-  const Stopwatch stopwatch(now_, accounts_, memory_);
+  if (!serves()) wind_down();
+  if (size > kMostMemory || (!follower_ && (!places_unplanned_ || pool != 0))) return nullptr;
+  return timed([&] { return place(size, stream, pool, why); });
+}
+
+/// In the plan's range or beside it; nullptr where neither has a place.
+void* RuntimeAllocator::place(Bytes size, Stream stream, Pool pool, Unplanned& why) {
   order_.advance(now_);
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
@@ -203,7 +194,7 @@ void* RuntimeAllocator::give(const AllocParams& asked, const Grant& grant, Unpla
 
 void* RuntimeAllocator::allocate_unplanned(Bytes size, Stream stream, Pool pool, Unplanned why) {
   const std::scoped_lock lock(mutex_);
-  if (size > kMostBytes) return nullptr;
+  if (size > kMostMemory) return nullptr;
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
   const std::optional<Grant> grant = find_unplanned(asked);
@@ -238,14 +229,11 @@ void* RuntimeAllocator::allocate_anywhere(Bytes size, Stream stream, Pool pool, 
   if (pool != 0 || size > memory_.mapped() || !come_to_rest()) return nullptr;
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
-  if (follower_) {
-    const std::optional<Bytes> gap = memory_.free_space.best_fit(asked.rounded, plan_range(), AnyStream{});
-    if (gap) return give(asked, take(Source::kReused, *gap, asked), why);
-  }
-  if (!places_unplanned_) return nullptr;
-  const Interval all = {0, memory_.addresses()};
+  const Interval all = places_unplanned_ ? Interval{0, memory_.addresses()} : plan_range();
   const std::optional<Bytes> gap = memory_.free_space.best_fit(asked.rounded, all, AnyStream{});
-  return gap ? give(asked, take(Source::kElsewhere, *gap, asked), why) : nullptr;
+  if (!gap) return nullptr;
+  const bool in_plan = overlaps({*gap, *gap + asked.rounded}, plan_range());
+  return give(asked, take(in_plan ? Source::kReused : Source::kElsewhere, *gap, asked), why);
 }
 
 /// Waits for all work of the device, after which any stream may use what is idle.
@@ -276,6 +264,7 @@ void RuntimeAllocator::note_out_of_memory(Bytes size) {
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   if (come_to_rest()) memory_.reclaim_all();  // what was mapped in vain
+  refused_until_ = 0;
   note_arena();
   accounts_.note_fallback(reserved);
   accounts_.note_out_of_memory(size, device_.memory().free);
@@ -299,8 +288,11 @@ void RuntimeAllocator::free(void* memory) {
   blocks_.erase(found);
   accounts_.remove(block);
   if (block.source != Source::kFallback) {
-    const Stopwatch stopwatch(now_, accounts_, memory_);
-    return free_in_arena(block);
+    timed([&] {
+      free_in_arena(block);
+      return true;
+    });
+    return;
   }
   lock.unlock();
   upstream_.free(memory);
@@ -315,8 +307,14 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   }
   order_.note_free(block.stream, block.rounded, now_);
   if (block.hands_over) order_.hand_over(block.stream, now_);
-  const bool serves = follower_ || places_unplanned_;
-  if (serves || memory_.free_space.idle() <= policy_.slack(memory_.mapped())) return;
+  if (!serves()) wind_down();
+}
+
+/// Where nothing is served in the arena any more, what is freed there goes back to the device.
+void RuntimeAllocator::wind_down() {
+  if (memory_.mapped() == 0) return;
+  pending_.release_passed();
+  if (memory_.free_space.idle() <= policy_.slack(memory_.mapped())) return;
   memory_.reclaim_all();
   note_arena();
 }

@@ -136,7 +136,10 @@ class RuntimeAllocator {
     bool hands_over = false;
   };
 
+  template <typename Work>
+  auto timed(Work work);
   void* allocate_in_arena(Bytes size, Stream stream, Pool pool, Unplanned& why);
+  void* place(Bytes size, Stream stream, Pool pool, Unplanned& why);
   void* allocate_upstream(Bytes size, Stream stream, Pool pool, Unplanned why);
   void* allocate_anywhere(Bytes size, Stream stream, Pool pool, Unplanned why);
   void* allocate_unplanned(Bytes size, Stream stream, Pool pool, Unplanned why);
@@ -155,9 +158,11 @@ class RuntimeAllocator {
   void note_refusal();
   void note_out_of_memory(Bytes size);
   void free_in_arena(const LivingBlock& block);
+  void wind_down();
   void release(const PendingFrees::Released& range);
   void note_arena() { accounts_.note_arena(memory_.mapped()); }
 
+  [[nodiscard]] bool serves() const { return follower_ || places_unplanned_; }
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
   [[nodiscard]] bool plan_raised_peak() const;
   [[nodiscard]] Bytes held_in_last_step() const;

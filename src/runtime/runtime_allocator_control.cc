@@ -140,8 +140,7 @@ bool RuntimeAllocator::plan_costs_memory() const {
 
 /// The most behind the arena.
 Bytes RuntimeAllocator::held_in_last_step() const {
-  const Peaks& peaks = accounts_.statistics(memory_.statistics()).last_step.peaks;
-  return peaks.reserved - peaks.fallback_reserved;
+  return accounts_.statistics(memory_.statistics()).last_step.peaks.arena;
 }
 
 Gaps RuntimeAllocator::lasting_gaps() {

@@ -41,6 +41,7 @@ struct Served {
 struct Peaks {
   Bytes requested = 0;          ///< asked for in living blocks, arena and fallback
   Bytes reserved = 0;           ///< arena and fallback
+  Bytes arena = 0;              ///< behind the arena
   Bytes fallback_reserved = 0;  ///< held by the fallback
 };
 

@@ -1,4 +1,4 @@
-// The allocator that serves whatever the plan does not cover: PyTorch's own, or what stands for it.
+// The allocator that serves what the arena does not: PyTorch's own, or what stands for it.
 #pragma once
 
 #include "base/base.h"

@@ -205,6 +205,7 @@ void Session::free(void* memory) {
     any_deferred_ = true;
     return;
   }
+  release_deferred();  // also those of a capture that failed, of whose end nobody told
   free_now(memory);
 }
 
@@ -230,6 +231,9 @@ void Session::record_stream(void* memory, Stream stream) const {
 
 void Session::empty_cache() {
   was_emptied_ = true;
+  // To wait for work spoils a graph that is captured.
+  if (captures()) return for_each_place([](Place& place) { place.upstream->empty_cache(); });
+  release_deferred();
   for_each_place([](Place& place) { place.allocator.empty_cache(); });
 }
 

@@ -40,7 +40,7 @@ void play(Recorder& recorder, unsigned seed, const std::function<bool(int)>& aft
   const auto below = [&random](std::size_t n) { return random() % n; };
   std::vector<RequestId> alive;
   for (std::size_t n = below(5); n > 0; --n)
-    alive.push_back(recorder.add_before(static_cast<Bytes>(below(1000)), below(2), 0, below(2) == 0));
+    alive.push_back(recorder.add_before(static_cast<Bytes>(below(1000)), below(2)));
   for (int step = 0;; ++step) {
     for (std::size_t n = below(400); n > 0; --n) {
       const std::size_t what = below(100);
@@ -87,8 +87,8 @@ Trace cut(Trace trace, Time end, std::size_t marks, std::size_t reserves, std::s
 TEST_F(RecorderTest, WritesDownWhatWasAsked) {
   {
     Recorder recorder({.device = 3, .settings = "expandable_segments:True", .path = path_});
-    const RequestId weight = recorder.add_before(1000, 0, 0);
-    const RequestId waiting = recorder.add_before(2000, 7, 0, true);
+    const RequestId weight = recorder.add_before(1000, 0);
+    const RequestId waiting = recorder.add_before(2000, 7);
     recorder.reserve(2'000'000);
     recorder.mark("step 0");
     const RequestId small = recorder.allocate(0, 7, 0);     // event 0
@@ -110,7 +110,7 @@ TEST_F(RecorderTest, WritesDownWhatWasAsked) {
   wanted.device = 3;
   wanted.settings = "expandable_segments:True";
   wanted.requests = {{1000, {kBeforeRecording, kForever}, kForever, 0, 0},
-                     {2000, {kBeforeRecording, 3}, kBeforeRecording, 7, 0},
+                     {2000, {kBeforeRecording, 3}, 3, 7, 0},
                      {0, {0, 6}, 6, 7, 0},
                      {4096, {1, 4}, 2, 7, 2},
                      {8, {5, kForever}, kForever, 0, 0}};
@@ -199,7 +199,7 @@ TEST_F(RecorderTest, LetsNothingGoTwice) {
 TEST_F(RecorderTest, CountsAsAllocatedWhatItHearsOfTooLate) {
   Recorder recorder({.path = path_});
   recorder.allocate(1, 0, 0);
-  recorder.add_before(2, 0, 0);
+  recorder.add_before(2, 0);
   recorder.finish();
   EXPECT_EQ(recorder.trace().requests[1].life.lower, 1);
   expect_same(from_file(), recorder.trace());

@@ -1178,6 +1178,50 @@ TEST(RuntimeAllocator, ServesFromTheFallbackAgainWhenItIsTold) {
   EXPECT_EQ(watched.allocator.statistics().arena, 0);
 }
 
+TEST(RuntimeAllocator, GivesBackWhatWaitedForOtherStreamsWhereNothingIsServedAnyMore) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  RuntimeAllocator allocator(device, upstream);
+  allocator.place_unplanned(true);
+  void* const used = allocator.allocate(512 * kMiB, 1);
+  device.work(2);
+  allocator.record_stream(used, 2);
+  allocator.place_unplanned(false);
+  allocator.free(used);
+  EXPECT_EQ(allocator.statistics().arena, 512 * kMiB) << "the other stream is at work there";
+  device.finish();
+  allocator.free(allocator.allocate(kMiB, 1));
+  EXPECT_EQ(allocator.statistics().waiting, 0);
+  EXPECT_EQ(allocator.statistics().arena, 0);
+}
+
+TEST(RuntimeAllocator, ServesAgainAfterARequestThatNoDeviceCouldServe) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  watched.allocate(100 * kMiB);
+  EXPECT_EQ(watched.try_allocate(8 * kGiB), nullptr);
+  watched.allocate(100 * kMiB);
+  EXPECT_EQ(watched.allocator.statistics().fallback_reserved, 0);
+  EXPECT_EQ(watched.allocator.statistics().arena, 200 * kMiB);
+}
+
+TEST(RuntimeAllocator, TellsTheMostBehindTheArenaApartFromWhatTheFallbackHeld) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  watched.free(watched.allocate(40 * kMiB));
+  watched.allocator.empty_cache();
+  watched.free(watched.allocate(30 * kMiB, 0, 1));  // a pool's
+  watched.begin_step();
+  const Peaks peaks = watched.allocator.statistics().last_step.peaks;
+  EXPECT_EQ(peaks.arena, 40 * kMiB);
+  EXPECT_EQ(peaks.reserved, 40 * kMiB);
+  EXPECT_GT(peaks.fallback_reserved, 0);
+}
+
 TEST(RuntimeAllocator, AnyStreamGetsAnyMemoryBeforeItRunsOut) {
   HostDevice device(64 * kMiB);
   CachingUpstream upstream(AllocatorSettings(), device);

@@ -269,6 +269,30 @@ TEST_F(SessionTest, TakesBlocksBackAfterTheGraphThatWasCapturedMeanwhile) {
   EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
 }
 
+TEST_F(SessionTest, TakesBlocksBackAtTheNextFreeAfterACaptureThatFailed) {
+  session.start({});
+  void* const memory = take(0, kMiB);
+  void* const other = take(0, kMiB);
+  captures = true;
+  session.free(memory);
+  captures = false;
+  session.free(other);
+  EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
+}
+
+TEST_F(SessionTest, EmptiesUpstreamAloneWhileAGraphIsCaptured) {
+  session.start({});
+  session.free(take(0, kMiB));
+  const Bytes arena = session.allocator(0)->statistics().arena;
+  ASSERT_GT(arena, 0);
+  captures = true;
+  session.empty_cache();
+  EXPECT_EQ(session.allocator(0)->statistics().arena, arena) << "to wait for work would spoil the graph";
+  captures = false;
+  session.empty_cache();
+  EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
+}
+
 TEST_F(SessionTest, CountsNoStepWhileAGraphIsCaptured) {
   session.start({});
   session.free(take(0, kMiB));
