@@ -20,9 +20,9 @@ int destroy(cudaStream_t stream) {
   return machine().streams.destroy(id_of(stream)) ? 0 : cudaErrorInvalidResourceHandle;
 }
 
-int synchronize_all() {
+int synchronize_device() {
   if (const int error = machine().streams.forbidden(); error != 0) return error;
-  machine().streams.synchronize_all();
+  machine().streams.synchronize_all(current_device());
   return 0;
 }
 
@@ -124,7 +124,7 @@ NULLCUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t ev
 
 NULLCUDA_API cudaError_t cudaDeviceSynchronize() {
   NULLCUDA_RUNTIME_CALL();
-  return ended(synchronize_all());
+  return ended(synchronize_device());
 }
 
 NULLCUDA_API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -233,7 +233,7 @@ NULLCUDA_API CUresult cuStreamGetPriority(CUstream stream, int* priority) {
 
 NULLCUDA_API CUresult cuCtxSynchronize() {
   NULLCUDA_DRIVER_CALL();
-  return driver(synchronize_all());
+  return driver(synchronize_device());
 }
 
 NULLCUDA_API CUresult cuEventCreate(CUevent* event, unsigned flags) {

@@ -189,6 +189,7 @@ int Streams::record(Event* event, StreamId id) {
   const std::scoped_lock lock(mutex_);
   Stream* stream = find(id);
   if (stream == nullptr || !events_.contains(event)) return kInvalidHandle;
+  if (!is_default(id) && stream->device != event->device) return kInvalidHandle;  // of another context
   if (const Recording* recording = find_recording(stream->capture); recording != nullptr) {
     if (recording->capture.invalid) return kInvalidated;
     event->due = 0;
@@ -295,13 +296,14 @@ void Streams::finish(StreamId id) {
   if (settings_.checks) join(host_, done_with(*stream, id));
 }
 
-void Streams::synchronize_all() {
+void Streams::synchronize_all(std::optional<int> device) {
   const std::scoped_lock lock(mutex_);
   pass(gone_due_);
   join(host_, gone_);
   gone_.clear();
   gone_blocking_.clear();
   for (const auto& [id, stream] : streams_) {
+    if (device && !is_default(id) && stream.device != *device) continue;
     pass(stream.due);
     if (settings_.checks) join(host_, stream.clock);
   }

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -91,7 +92,8 @@ class Streams {
   int query(StreamId id);
   int synchronize(const Event* event);
   int synchronize(StreamId id);
-  void synchronize_all();
+  /// All streams, or those of one device and the default ones, which all devices have in common here.
+  void synchronize_all(std::optional<int> device = std::nullopt);
   /// The same for a stream, for calls that wait of themselves: nothing is asked.
   void finish(StreamId id);
 

@@ -33,3 +33,15 @@ def test_a_job_trains_under_stweaver_in_order_and_follows_a_plan() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[1]) > 0
+
+
+def test_blocks_that_other_streams_use_are_kept_after_stweaver_is_switched_off() -> None:
+    done = null_fork(PROGRAMS / "switched_off.py", options=("--check",))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "done 0\n"
+
+
+def test_a_block_that_a_stream_of_another_device_uses_is_not_handed_out() -> None:
+    done = null_fork(PROGRAMS / "other_device.py", options=("--devices", "2", "--events", "delay:1000"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "True\n"

@@ -117,6 +117,21 @@ TEST(Events, OutliveTheirStream) {
   EXPECT_EQ(streams.query(event), 0);
 }
 
+TEST(Events, AreOfOneDevice) {
+  const Settings settings = completing("delay:10");
+  Streams streams(settings);
+  Event* event = streams.create_event(0, true);
+  const StreamId other = streams.create(1, 0, 0);
+  EXPECT_EQ(streams.record(event, other), kInvalidHandle);
+  Event* theirs = streams.create_event(1, true);
+  EXPECT_EQ(streams.record(theirs, other), 0);
+  streams.synchronize_all(0);
+  EXPECT_EQ(streams.query(theirs), kNotReady) << "who waits for a device waits for no other";
+  streams.synchronize_all(1);
+  EXPECT_EQ(streams.query(theirs), 0);
+  EXPECT_EQ(streams.wait(streams.create(0, 0, 0), theirs), 0) << "any stream may wait for it";
+}
+
 TEST(Events, AreDoneAfterOneThatTheirStreamWaitsFor) {
   const Settings settings = completing("delay:10");
   Streams streams(settings);
