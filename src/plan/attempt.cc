@@ -104,7 +104,7 @@ bool Attempt::are_alike(Rank u, Rank v) const {
 }
 
 bool Attempt::is_spent() {
-  constexpr std::int64_t kNodesBetweenLooks = 256;
+  constexpr std::int64_t kNodesBetweenLooks = 32;
   gave_up_ = gave_up_ || nodes_ >= limit_ || depth_ > kDeepest ||
              (nodes_ % kNodesBetweenLooks == 0 && budget_.over());
   return gave_up_;

@@ -123,9 +123,10 @@ ExactSearch::ExactSearch(const Puzzle& puzzle, Bytes capacity, const ExactOption
 
 ExactSearch::~ExactSearch() = default;
 
-ExactResult ExactSearch::run(std::int64_t nodes) {
+ExactResult ExactSearch::run(std::int64_t nodes, Clock::time_point deadline) {
   ExactResult result;
   if (!state_) return result;
+  state_->budget.deadline = std::min(state_->options.deadline, deadline);
   std::vector<State::Worker>& workers = state_->workers;
   State::Outcome outcome;
   parallel_for(workers.size(), static_cast<int>(workers.size()),

@@ -55,8 +55,9 @@ class ExactSearch {
   ExactSearch(const ExactSearch&) = delete;
   ExactSearch& operator=(const ExactSearch&) = delete;
 
-  /// Goes on where the last run stopped, with so many nodes more on each thread.
-  ExactResult run(std::int64_t nodes);
+  /// Goes on where the last run stopped, with so many nodes more on each thread, until the options' deadline
+  /// or this one.
+  ExactResult run(std::int64_t nodes, Clock::time_point deadline = Clock::time_point::max());
 
  private:
   struct State;

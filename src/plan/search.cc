@@ -20,6 +20,8 @@ constexpr std::int64_t kFirstNodes = 20;
 /// Steps over items and sections that the first exact search may cost in all; large instances get fewer
 /// nodes.
 constexpr std::int64_t kFirstSteps = 6'000'000;
+/// The share of the time that it may take, as nodes with much alive cost more than others.
+constexpr double kFirstShare = 0.25;
 /// Peaks that are tried between the goal and the best peak so far, each with this share of the effort that
 /// goes into the goal: who meets it is done.
 constexpr int kHalvings = 6;
@@ -48,12 +50,13 @@ class Search {
     result_.peak = std::numeric_limits<Bytes>::max();
     const bool with_exact =
         std::find(options.without.begin(), options.without.end(), Part::kExact) == options.without.end();
-    if (with_exact && instance.lanes == 1 && instance.items.size() <= kExactItems)
+    if (with_exact && instance.lanes == 1 && instance.items.size() <= kExactItems && goal() <= kMostMemory)
       puzzle_ = {.items = instance.items, .obstacles = {}, .persistent = instance.persistent};
   }
 
   SearchResult run() {
-    if (puzzle_ && options_.timeout > 0) try_at(goal(), first_nodes());
+    if (puzzle_ && options_.timeout > 0)
+      try_at(goal(), first_nodes(), deadline_after(begin_, kFirstShare * options_.timeout));
     if (!is_done()) construct();
     if (puzzle_ && options_.anytime) {
       for (std::int64_t nodes = first_nodes(); !is_done(); nodes *= 2) go_down(nodes);
@@ -100,7 +103,7 @@ class Search {
   }
 
   /// Goes on looking for a placement at `capacity` or below; true when one is known afterwards.
-  bool try_at(Bytes capacity, std::int64_t nodes) {
+  bool try_at(Bytes capacity, std::int64_t nodes, Clock::time_point deadline = Clock::time_point::max()) {
     std::unique_ptr<ExactSearch>& exact = searches_[capacity];
     if (!exact)
       exact = std::make_unique<ExactSearch>(*puzzle_, capacity,
@@ -108,7 +111,7 @@ class Search {
                                                          .deadline = deadline_,
                                                          .seed = options_.seed,
                                                          .stop = options_.stop});
-    ExactResult found = exact->run(nodes);
+    ExactResult found = exact->run(nodes, deadline);
     if (found.verdict == Verdict::kImpossible)
       result_.lower_bound = std::max(result_.lower_bound, (capacity / unit_ + 1) * unit_);
     if (found.verdict != Verdict::kFound) return false;

@@ -179,11 +179,15 @@ class Aligner {
     }
     keep_until(positions());
     insert_until(span.size());
-    for (AlignedStep& old : steps_) {
-      for (std::uint32_t& position : old.position_of) position = moved_to[position];
-    }
+    if (like.size() > moved_to.size()) move_positions(moved_to);
     like_ = std::move(like);
     steps_.push_back(std::move(step));
+  }
+
+  void move_positions(const std::vector<std::uint32_t>& moved_to) {
+    for (AlignedStep& step : steps_) {
+      for (std::uint32_t& position : step.position_of) position = moved_to[position];
+    }
   }
 
   const std::vector<Request>& requests_;

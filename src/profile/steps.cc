@@ -49,6 +49,22 @@ std::vector<Lifespan> spans_between(const std::vector<Time>& boundaries) {
   return spans;
 }
 
+/// Steps from the request stream alone. Strings of requests that occur once per step, at even distances, give
+/// the period; a step's boundary is where the memory that steps hold is lowest and, among equals, where the
+/// program paused longest.
+Steps steps_from_repetition(const Trace& trace) {
+  Steps none{StepSource::kNone,
+             {},
+             "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
+  const Tokens structure = structure_tokens(trace);
+  const Tokens sizes = size_tokens(trace);
+  std::optional<Occurrences> anchors = find_anchors(structure, sizes);
+  if (!anchors) return none;
+  const std::vector<Time> boundaries = find_boundaries(trace, structure, sizes, *std::move(anchors));
+  if (boundaries.size() < 2) return none;
+  return {StepSource::kRepetition, spans_between(boundaries), ""};
+}
+
 }  // namespace
 
 Steps steps_from_marks(const Trace& trace) {
@@ -68,19 +84,6 @@ Steps steps_from_marks(const Trace& trace) {
   Steps steps{StepSource::kMarks, spans_between(boundaries), ""};
   if (!ended) drop_last_if_cut_short(trace, steps.spans);
   return steps;
-}
-
-Steps steps_from_repetition(const Trace& trace) {
-  Steps none{StepSource::kNone,
-             {},
-             "no repetition was found: record at least three steps, or mark them (stweaver.mark_step())"};
-  const Tokens structure = structure_tokens(trace);
-  const Tokens sizes = size_tokens(trace);
-  std::optional<Occurrences> anchors = find_anchors(structure, sizes);
-  if (!anchors) return none;
-  const std::vector<Time> boundaries = find_boundaries(trace, structure, sizes, *std::move(anchors));
-  if (boundaries.size() < 2) return none;
-  return {StepSource::kRepetition, spans_between(boundaries), ""};
 }
 
 Steps find_steps(const Trace& trace) {

@@ -29,9 +29,4 @@ Steps find_steps(const Trace& trace);
 /// last step that was cut short is dropped.
 Steps steps_from_marks(const Trace& trace);
 
-/// Steps from the request stream alone. Strings of requests that occur once per step, at even distances, give
-/// the period; a step's boundary is where the memory that steps hold is lowest and, among equals, where the
-/// program paused longest.
-Steps steps_from_repetition(const Trace& trace);
-
 }  // namespace stweaver

@@ -25,11 +25,16 @@ void keep_extremes(Curve::const_iterator begin, Curve::const_iterator end, Curve
 
 }  // namespace
 
-Curve requested_curve(const Trace& trace) {
-  Curve curve(1);
+Bytes requested_before(const Trace& trace) {
+  Bytes bytes = 0;
   for (const Request& request : trace.requests) {
-    if (request.life.lower == kBeforeRecording) curve.back().bytes += request.size;
+    if (request.life.lower == kBeforeRecording) bytes += request.size;
   }
+  return bytes;
+}
+
+Curve requested_curve(const Trace& trace) {
+  Curve curve = {{0, requested_before(trace)}};
   Time now = 0;
   for (const Event& event : events_of(trace)) {
     const Bytes size = trace.requests[event.request].size;

@@ -11,6 +11,9 @@ namespace stweaver {
 /// Bytes held from an event on, ascending in time: a step function, 0 before its first point.
 using Curve = std::vector<Reserve>;
 
+/// The bytes that the job had asked for and not given back when its first event came.
+Bytes requested_before(const Trace& trace);
+
 /// The bytes that the job asked for and had not given back, at every event that changes them.
 Curve requested_curve(const Trace& trace);
 

@@ -34,6 +34,9 @@ PeakMoment peak_moment(const Trace& trace, const std::vector<LifeClass>& classes
   const Curve curve = requested_curve(trace);
   const Reserve* const top = highest(curve);
   PeakMoment peak{.time = top->time, .bytes = top->bytes, .groups = {}};
+  // The first event may free what lived before.
+  if (const Bytes before = requested_before(trace); before > peak.bytes)
+    peak = {.time = kBeforeRecording, .bytes = before, .groups = {}};
   std::map<std::tuple<std::uint32_t, Bytes, LifeClass, Stream>, AliveGroup> groups;
   for (RequestId id = 0; id < trace.requests.size(); ++id) {
     const Request& request = trace.requests[id];

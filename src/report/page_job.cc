@@ -116,7 +116,7 @@ Json peak_json(const JobReport& report) {
                       {"largest", group.largest},
                       {"smallest", group.smallest}});
   }
-  return {{"time", peak.time},
+  return {{"time", std::max<Time>(peak.time, 0)},
           {"bytes", peak.bytes},
           {"requests", peak.requests},
           {"groups", groups},

@@ -20,6 +20,9 @@ using RequestId = std::uint32_t;  ///< index into Trace::requests
 using Stream = std::uint64_t;     ///< a CUDA stream's handle; 0 is the default stream
 using Pool = std::uint32_t;       ///< 0 is PyTorch's default pool, others are graphs' and MemPools'
 
+/// No machine has more.
+inline constexpr int kMostDevices = 4096;
+
 /// So many streams of a device are planned, and served from an arena: each keeps its distance from every
 /// other, which takes time and memory.
 inline constexpr std::size_t kMostStreams = 64;

@@ -144,6 +144,8 @@ class SnapshotReader {
     }
     std::vector<DeviceHistory> histories;
     const std::span<const PickleValue> devices = list(root_, kDeviceTraces);
+    if (devices.size() > std::size_t{kMostDevices})
+      refuse("is damaged: it is of ", devices.size(), " devices");
     for (std::size_t device = 0; device < devices.size(); ++device) {
       if (has_allocations(devices[device])) histories.push_back(history_of(device, devices[device]));
     }

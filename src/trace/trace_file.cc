@@ -16,7 +16,6 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'S', 'T', 'W', 'T', 'R', 'A', 'C', 'E'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kBlockSize = std::size_t{1} << 16;  // a block is written once it has this many bytes
-constexpr std::uint64_t kMostDevice = 4095;               // no machine has more
 constexpr std::size_t kMaxString = std::size_t{1} << 20;
 constexpr std::size_t kMaxBlockSize = std::size_t{1} << 22;  // room for one record of the largest strings
 
@@ -253,7 +252,7 @@ class TraceReader {
   }
 
   void read_header() {
-    trace_.device = static_cast<int>(take_at_most(kMostDevice));
+    trace_.device = static_cast<int>(take_at_most(kMostDevices - 1));
     timed_ = take_at_most(1) != 0;
     trace_.settings = take_string();
   }

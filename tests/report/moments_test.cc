@@ -51,6 +51,18 @@ TEST(PeakMoment, GroupsByLineOfCodeWhereThatIsKnown) {
   EXPECT_EQ(peak.groups[1].site, 0);
 }
 
+TEST(PeakMoment, MayLieBeforeTheFirstEvent) {
+  Job job;
+  const RequestId large = job.before(10'000);
+  job.before(5);
+  job.free(large);
+  job.allocate(1000);
+  const PeakMoment peak = peak_of(job.trace());
+  EXPECT_EQ(peak.time, kBeforeRecording);
+  EXPECT_EQ(peak.bytes, 10'005);
+  EXPECT_EQ(peak.requests, 2);
+}
+
 TEST(PeakMoment, OfAnEmptyTraceIsNothing) {
   const PeakMoment peak = peak_of(Job().trace());
   EXPECT_EQ(peak.bytes, 0);

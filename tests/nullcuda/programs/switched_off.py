@@ -1,4 +1,4 @@
-"""STWeaver is switched off while another stream works on its blocks; one of them is recorded for that stream."""
+"""STWeaver is switched off, and then another stream works on its blocks, which are recorded for it."""
 
 import stweaver
 
