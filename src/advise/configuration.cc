@@ -83,6 +83,19 @@ bool overlaps_experts(const Configuration& configuration) {
          configuration.recompute != Recompute::kFull;
 }
 
+bool share_out_layers(Job& job) {
+  Configuration& how = job.configuration;
+  how.first_layers = how.last_layers = 0;
+  if (how.pp < 1) return false;
+  if (job.model.layers % how.pp == 0) return true;
+  const std::int64_t most = job.model.layers / how.pp + 1;
+  const std::int64_t rest = job.model.layers - most * (how.pp - 2);
+  if (rest < 2) return false;
+  how.first_layers = static_cast<int>((rest + 1) / 2);
+  how.last_layers = static_cast<int>(rest / 2);
+  return true;
+}
+
 int stage_layers(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const bool is_first = stage == 0, is_last = stage == how.pp - 1;

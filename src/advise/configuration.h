@@ -110,6 +110,11 @@ int expert_sharding(const Configuration& configuration);
 /// (overlap_moe_expert_parallel_comm): an interleaved schedule, and no layer that is recomputed as a whole.
 bool overlaps_experts(const Configuration& configuration);
 
+/// Shares layers out over the stages of a pipeline, as Megatron-LM can be told to. Where they do not come out
+/// even, the stages between the first and the last have as many as are needed, all alike, and these two have
+/// the rest, the first the larger half. False, and no numbers of their own, where less than a layer each is
+/// left for them.
+bool share_out_layers(Job& job);
 /// Layers of a pipeline stage: what does not come out even is given to the first stages.
 int stage_layers(const Job& job, int stage);
 /// Micro-batches that a model chunk takes in turn (`rounds`).

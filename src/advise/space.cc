@@ -46,7 +46,7 @@ Values gpus_of(const Space& space) {
   return values;
 }
 
-/// Stages of equally many layers, and the powers of two that models are cut in by hand.
+/// Stages of equally many layers, and powers of two, which share_out_layers() knows to deal with.
 Values stages_of(const Space& space) {
   constexpr int kMost = 64;
   Values values = divisors_of(space.model.layers, kMost);
@@ -107,7 +107,8 @@ constexpr std::array<Rule, 11> kRules = {{
     {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return how.pp <= job.model.layers && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
+       const bool shared_out = how.first_layers > 0 || splits(job.model.layers, how.pp);
+       return shared_out && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
                 return splits(number, ranks_of(how)) && splits(how.global_batch, number / ranks_of(how));
               });
      }},
@@ -166,9 +167,15 @@ constexpr std::array<Rule, 11> kRules = {{
      [](const Job&, const Values&) { return true; }},
 }};
 
+/// Sets the parameter, and what follows from it.
+void set(std::size_t parameter, int value, Job& job) {
+  kRules[parameter].set(job.configuration, value);
+  share_out_layers(job);
+}
+
 /// Sets the parameter; whether its value goes with those before it.
 bool fits(std::size_t parameter, int value, Job& job, const Values& gpus) {
-  kRules[parameter].set(job.configuration, value);
+  set(parameter, value, job);
   return kRules[parameter].fits(job, gpus);
 }
 
@@ -229,7 +236,7 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
       others[parameter_named(name)] = value;
     }
   }
-  for (const auto& [parameter, value] : others) kRules[parameter].set(how, value);
+  for (const auto& [parameter, value] : others) set(parameter, value, job);
   if (gpus && how.gpus != *gpus) fail("gpus=", *gpus, ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
   return job;
@@ -273,7 +280,7 @@ std::vector<pareto::Variable> Grid::variables() const {
 Job Grid::job_of(std::span<const double> point) const {
   Job job = job_;
   for (std::size_t i = 0; i < kRules.size(); ++i)
-    kRules[i].set(job.configuration, parameters_[i].values[static_cast<std::size_t>(point[i])]);
+    set(i, parameters_[i].values[static_cast<std::size_t>(point[i])], job);
   return job;
 }
 
