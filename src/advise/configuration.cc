@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "base/base.h"
@@ -175,6 +176,38 @@ std::string why_not(const Job& job) {
   return "";
 }
 
+namespace {
+
+/// As the maker's figures say it: a narrower product is faster where there are units for it.
+bool has_units(const Gpu& gpu, Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      break;
+    case Precision::kFp8:
+    case Precision::kFp8Rowwise:
+      return gpu.fp8 > gpu.bf16;
+    case Precision::kMxfp8:
+    case Precision::kNvfp4:
+      return gpu.fp4 > gpu.fp8;
+  }
+  return true;
+}
+
+}  // namespace
+
+void require_units(const Gpu& gpu, Precision precision) {
+  if (has_units(gpu, precision)) return;
+  std::string able;
+  for (const auto& [known, name] : kPrecisions)
+    if (has_units(gpu, known)) able += std::string(" ") + name;
+  fail("no units for ", name_of(precision), " are in ", gpu.name, "; it can be", able);
+}
+
+std::string lower_case(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
 std::string name_of(Recompute recompute) {
   return named(kRecomputes, recompute);
 }
@@ -188,7 +221,7 @@ Recompute recompute_named(const std::string& name) {
 }
 
 Precision precision_named(const std::string& name) {
-  return value_of(kPrecisions, name, "precision");
+  return value_of(kPrecisions, lower_case(name), "precision");
 }
 
 Modules modules_named(const std::string& name) {

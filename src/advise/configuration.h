@@ -128,10 +128,16 @@ int recomputed_layers(const Job& job);
 /// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
 std::string why_not(const Job& job);
 
+/// Error that lists what the GPU has, where it has no units for products in this precision.
+void require_units(const Gpu& gpu, Precision precision);
+
+/// As names are compared where their case says nothing.
+std::string lower_case(std::string name);
+
 /// "none", "selective", "full"; "bf16", "fp8", ...
 std::string name_of(Recompute recompute);
 std::string name_of(Precision precision);
-/// The same back. Error that lists the names.
+/// The same back, of a precision by any case. Error that lists the names.
 Recompute recompute_named(const std::string& name);
 Precision precision_named(const std::string& name);
 Modules modules_named(const std::string& name);

@@ -216,12 +216,12 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   return measured;
 }
 
+/// By its name, or as tables of Megatron-Bridge abbreviate it: current scaling and microscaling.
 Precision bridge_precision(const std::string& name) {
-  if (name == "BF16") return Precision::kBf16;
-  if (name == "FP8" || name == "FP8-CS") return Precision::kFp8;
-  if (name == "MXFP8" || name == "FP8-MX") return Precision::kMxfp8;
-  if (name == "NVFP4") return Precision::kNvfp4;
-  fail("no precision is called ", name);
+  const std::string known = lower_case(name);
+  if (known == "fp8-cs") return Precision::kFp8;
+  if (known == "fp8-mx") return Precision::kMxfp8;
+  return precision_named(name);
 }
 
 /// Megatron-LM, tuned recipes of named models.
@@ -313,9 +313,10 @@ int number_after(const std::string& arguments, const std::string& name) {
 /// Precision of a table of peaks, as Megatron-LM's tests ("bf16+fp8") or tables of Megatron-Bridge ("FP8-CS")
 /// have it.
 Precision memory_precision(const std::string& name, const std::string& arguments) {
-  if (name.ends_with("fp8"))
+  const std::string known = lower_case(name);
+  if (known == "fp8" || known.ends_with("+fp8"))
     return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
-  const bool narrow = name.starts_with("FP8") || name == "MXFP8" || name == "NVFP4";
+  const bool narrow = known.starts_with("fp8") || known == "mxfp8" || known == "nvfp4";
   return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
 }
 

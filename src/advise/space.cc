@@ -245,6 +245,7 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
 Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
   for (const Rule& rule : kRules)
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
+  require_units(space.gpu, space.precision);
   for (const auto& [name, value] : space.fixed)
     (name == kGpus ? gpus_ : parameters_[parameter_named(name)].values) = {value_named(name, value)};
 }

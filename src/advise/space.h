@@ -48,7 +48,8 @@ struct Parameter {
 /// looks into what cannot run, and a point is mended from left to right.
 class Grid {
  public:
-  /// Error for a fixed parameter that does not exist, or a value that it cannot have.
+  /// Error for a fixed parameter that does not exist, a value that it cannot have, and a precision that the
+  /// GPU has no units for.
   explicit Grid(const Space& space);
 
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }

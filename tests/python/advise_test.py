@@ -323,6 +323,8 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=3"], "can be 1 2 4 8"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "a100", "--precision", "fp8"], "can be bf16"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "nvfp4"], "can be bf16 fp8"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--link", "pcie"], "nvlink pcie3"),
