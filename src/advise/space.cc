@@ -90,19 +90,26 @@ struct Rule {
 // by, so that a search which changes one at a time would not get from one number to the next that has some.
 // A number of stages has to leave a share of the global batch to each data parallel rank, and chunks are of
 // equally many layers and take micro-batches in rounds of one per stage. Parameters that are gathered for
-// each stage and micro-batch: nobody shares them over a pipeline.
+// each stage and micro-batch: nobody shares them over a pipeline. Keys and values are split by whole heads
+// unless they are made of one latent vector, and with context parallelism a rank has a piece of the sequence
+// from either end, so that causality leaves all of them equally much to do.
 constexpr std::array<Rule, 11> kRules = {{
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
      [](Configuration& how, int value) { how.tp = value; },
      [](const Job& job, const Values& gpus) {
-       return splits(job.model.heads, job.configuration.tp) && fills(gpus, job.configuration.tp);
+       const int tp = job.configuration.tp;
+       const bool shares_keys = job.model.kv_lora > 0 || splits(job.model.kv_heads, tp);
+       return splits(job.model.heads, tp) && shares_keys && splits(job.configuration.sequence, tp) &&
+              fills(gpus, tp);
      }},
     {"cp", true, [](const Space& space) { return powers_to(std::clamp(space.sequence / 4096, 1, 16)); },
      [](Configuration& how, int value) { how.cp = value; },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return splits(how.sequence, how.cp) && fills(gpus, static_cast<std::int64_t>(how.tp) * how.cp);
+       const std::int64_t ranks = static_cast<std::int64_t>(how.tp) * how.cp;
+       return splits(how.sequence, ranks) &&
+              (how.cp == 1 || splits(how.sequence, std::int64_t{2} * how.cp)) && fills(gpus, ranks);
      }},
     {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
      [](const Job& job, const Values& gpus) {
