@@ -222,6 +222,7 @@ int value_named(const std::string& name, const std::string& value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 24))
     fail(name, "=", value, ": not a whole number that it can be");
+  if (name == "offload" && number > 1) fail(name, "=", value, ": it can be 0 1");
   return number;
 }
 
@@ -255,6 +256,8 @@ Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
   require_units(space.gpu, space.precision);
   for (const auto& [name, value] : space.fixed)
     (name == kGpus ? gpus_ : parameters_[parameter_named(name)].values) = {value_named(name, value)};
+  // No more than there are, whatever is fixed.
+  std::erase_if(gpus_, [&space](int gpus) { return gpus > space.gpus; });
 }
 
 std::string why_none(const Space& space) {

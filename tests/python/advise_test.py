@@ -322,6 +322,8 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp"], "not of the form"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=3"], "can be 1 2 4 8"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "gpus=16"], "can be 1 2 4 8"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "offload=7"], "can be 0 1"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
         (["llama3_8b", "--gpus", "8", "--gpu", "a100", "--precision", "fp8"], "can be bf16"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "nvfp4"], "can be bf16 fp8"),
