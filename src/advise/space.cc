@@ -216,6 +216,18 @@ Job given_job(const Space& space) {
 
 }  // namespace
 
+int usual_batch(int gpus, int sequence) {
+  constexpr double kTokens = 1 << 22;  // what large models take per step
+  const auto is_nearer = [sequence](double batch, double other) {
+    const auto distance = [&](double of) { return std::abs(std::log2(of * sequence / kTokens)); };
+    return distance(batch) < distance(other);
+  };
+  int batch = gpus;
+  while (is_nearer(2.0 * batch, batch)) batch *= 2;
+  while (batch % 2 == 0 && is_nearer(0.5 * batch, batch)) batch /= 2;
+  return batch;
+}
+
 int value_named(const std::string& name, const std::string& value) {
   if (name == "recompute") return static_cast<int>(recompute_named(value));
   int number = 0;

@@ -28,6 +28,10 @@ struct Space {
   std::map<std::string, std::string> fixed;
 };
 
+/// The global batch where none is given: four million tokens or near it, in so many sequences as all GPUs can
+/// share.
+int usual_batch(int gpus, int sequence);
+
 /// The configuration of a space in which these parameters have these values, and others are 1 or nothing;
 /// beside those of `fixed` there are global_batch and sequence. Error for a parameter that does not exist, a
 /// value that it cannot have, and what cannot run.
