@@ -200,6 +200,31 @@ def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run
     assert "--activation_checkpoint.mode" in choice["torchtitan"]
 
 
+def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(answer: Answer) -> None:
+    given = ["advise", "llama31_405b", "--gpus", "1024", "--gpu", "h100", "--fix", "pp=16", "--choices", "2"]
+    for choice in answer(*given)["choices"]:
+        assert "--decoder-first-pipeline-num-layers 7" in choice["megatron"]
+        assert "--decoder-last-pipeline-num-layers 7" in choice["megatron"]
+
+
+@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
+def test_what_megatron_cannot_do_has_no_settings_for_it(answer: Answer, fixed: str) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "2", "--fix", fixed]
+    assert [choice["megatron"] for choice in answer(*given)["choices"]] == [None, None]
+
+
+@pytest.mark.parametrize(("sequence", "batch"), [(8192, 512), (6000, 768), (131072, 24)])
+def test_the_batch_that_is_assumed_is_one_that_all_gpus_share(
+    answer: Answer, stweaver: Run, sequence: int, batch: int
+) -> None:
+    gpus = "64" if sequence == 8192 else "96"
+    given = ["advise", "llama3_8b", "--gpus", gpus, "--gpu", "h200", "--choices", "1"]
+    given += ["--sequence", str(sequence)]
+    configuration = answer(*given)["choices"][0]["configuration"]
+    assert (configuration["global_batch"], configuration["sequence"]) == (batch, sequence)
+    assert f"a step takes {batch} sequences of {sequence} tokens" in stweaver(*given).stdout
+
+
 def test_tables_of_shapes_may_have_virtual_stages_and_sequence_parallelism(
     answer: Answer, tmp_path: Path
 ) -> None:
