@@ -478,6 +478,14 @@ const Kind& kind_of(const Sheet& sheet, const std::string& name) {
   fail(name, ": no table that can be predicted; its columns must be", wanted);
 }
 
+/// Why a row says nothing that can be predicted; empty where it does. A rate of 0 is a time without end.
+std::string why_left_out(const Measurement& row, const Kind& kind) {
+  const bool has_time = row.seconds > 0 && std::isfinite(row.seconds);
+  if (!has_time && kind.read != memory_row) return "a step that takes no time, or no end of it";
+  if (row.memory && !(row.memory->bytes > 0)) return "a job that needs no memory";
+  return why_not(row.job);
+}
+
 }  // namespace
 
 double predicted_memory(const Measurement& row) {
@@ -502,11 +510,8 @@ Measurements read_measurements(const std::string& csv, const std::string& name) 
       measured.left_out.push_back(text("line ", row.line, ": ", line));
       continue;
     }
-    const bool has_time = one.seconds > 0 && std::isfinite(one.seconds);
-    if (!has_time && kind.read != memory_row) fail(sheet.where(row.line), ": a step that takes no time");
-    if (one.memory && !(one.memory->bytes > 0)) fail(sheet.where(row.line), ": a job that needs no memory");
     validate(one.job.model, sheet.where(row.line));
-    if (const std::string reason = why_not(one.job); !reason.empty()) {
+    if (const std::string reason = why_left_out(one, kind); !reason.empty()) {
       measured.left_out.push_back(text("line ", row.line, ": ", reason));
       continue;
     }

@@ -396,6 +396,17 @@ def test_a_bad_table_is_refused_in_one_line(
     assert complaint in result.stderr
 
 
+def test_steps_of_no_time_are_named_and_left_out(answer: Answer, tmp_path: Path) -> None:
+    table = tmp_path / "rates.csv"
+    head = "model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\n"
+    rows = [f"llama3_8b,H100,8,{cells}\n" for cells in ("bf16,64,1,8192,1,1,0", "bf16,64,1,8192,1,1,10000")]
+    table.write_text(head + "".join(rows))
+    document = answer("advise", "--predict", table)
+    assert [row["line"] for row in document["predictions"]] == [3]
+    (left_out,) = document["left_out"]
+    assert left_out.startswith("line 2: a step that takes no time")
+
+
 def test_peaks_are_predicted_beside_measured_ones(answer: Answer, stweaver: Run, tmp_path: Path) -> None:
     table = tmp_path / "peaks.csv"
     rows = "H100,8,24,2048,16,1024,50257,1,2,2,64,0,1,1e10\nH100,8,24,2048,16,1024,50257,1,2,2,64,1,0,2e10\n"
