@@ -284,6 +284,14 @@ def test_recorded_ranks_calibrate_the_memory_model(answer: Answer, stweaver: Run
     assert "% before" in stweaver(*given, "--calibrate", *recorded).stdout
 
 
+def test_a_recording_of_another_model_is_refused_in_one_line(stweaver: Run) -> None:
+    trace = f"{TRACES}/llama7b_N.pickle.xz:pp=4,mbs=1,global_batch=64,sequence=4096"
+    result = stweaver("advise", "llama3_70b", "--gpus", "32", "--gpu", "h200", "--calibrate", trace)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "another model or layout" in result.stderr
+
+
 def error(rank: dict[str, float], kind: str) -> float:
     return abs(rank[kind] / rank["measured"] - 1)
 
