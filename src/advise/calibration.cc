@@ -35,6 +35,16 @@ Bytes between_steps(const Trace& trace) {
   return least;
 }
 
+/// No setting that a job may have besides makes this much of a difference.
+void require_states_of_its_job(const RecordedRank& rank) {
+  constexpr double kMost = 2;
+  constexpr auto kGibibyte = static_cast<double>(kGiB);
+  const double said = uncalibrated(rank).states;
+  if (rank.states <= kMost * said && said <= kMost * rank.states) return;
+  fail(rank.name, ": holds ", rank.states / kGibibyte, " GiB between steps, where such a rank of ",
+       rank.job.model.name, " has ", said / kGibibyte, "; it is of another model or layout");
+}
+
 }  // namespace
 
 RecordedRank recorded_rank(const Trace& trace, const Job& job, int stage) {
@@ -45,6 +55,7 @@ RecordedRank recorded_rank(const Trace& trace, const Job& job, int stage) {
                     .peak = static_cast<double>(peak_requested(trace))};
   if (rank.states <= 0 || rank.peak <= rank.states)
     fail(trace.name, ": holds nothing between steps, or asks for nothing in them");
+  require_states_of_its_job(rank);
   return rank;
 }
 

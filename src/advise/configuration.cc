@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "base/base.h"
@@ -83,6 +84,19 @@ bool overlaps_experts(const Configuration& configuration) {
          configuration.recompute != Recompute::kFull;
 }
 
+bool share_out_layers(Job& job) {
+  Configuration& how = job.configuration;
+  how.first_layers = how.last_layers = 0;
+  if (how.pp < 1) return false;
+  if (job.model.layers % how.pp == 0) return true;
+  const std::int64_t most = job.model.layers / how.pp + 1;
+  const std::int64_t rest = job.model.layers - most * (how.pp - 2);
+  if (rest < 2) return false;
+  how.first_layers = static_cast<int>((rest + 1) / 2);
+  how.last_layers = static_cast<int>(rest / 2);
+  return true;
+}
+
 int stage_layers(const Job& job, int stage) {
   const Configuration& how = job.configuration;
   const bool is_first = stage == 0, is_last = stage == how.pp - 1;
@@ -162,6 +176,38 @@ std::string why_not(const Job& job) {
   return "";
 }
 
+namespace {
+
+/// As the maker's figures say it: a narrower product is faster where there are units for it.
+bool has_units(const Gpu& gpu, Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      break;
+    case Precision::kFp8:
+    case Precision::kFp8Rowwise:
+      return gpu.fp8 > gpu.bf16;
+    case Precision::kMxfp8:
+    case Precision::kNvfp4:
+      return gpu.fp4 > gpu.fp8;
+  }
+  return true;
+}
+
+}  // namespace
+
+void require_units(const Gpu& gpu, Precision precision) {
+  if (has_units(gpu, precision)) return;
+  std::string able;
+  for (const auto& [known, name] : kPrecisions)
+    if (has_units(gpu, known)) able += std::string(" ") + name;
+  fail("no units for ", name_of(precision), " are in ", gpu.name, "; it can be", able);
+}
+
+std::string lower_case(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
 std::string name_of(Recompute recompute) {
   return named(kRecomputes, recompute);
 }
@@ -175,7 +221,7 @@ Recompute recompute_named(const std::string& name) {
 }
 
 Precision precision_named(const std::string& name) {
-  return value_of(kPrecisions, name, "precision");
+  return value_of(kPrecisions, lower_case(name), "precision");
 }
 
 Modules modules_named(const std::string& name) {

@@ -110,6 +110,11 @@ int expert_sharding(const Configuration& configuration);
 /// (overlap_moe_expert_parallel_comm): an interleaved schedule, and no layer that is recomputed as a whole.
 bool overlaps_experts(const Configuration& configuration);
 
+/// Shares layers out over the stages of a pipeline, as Megatron-LM can be told to. Where they do not come out
+/// even, the stages between the first and the last have as many as are needed, all alike, and these two have
+/// the rest, the first the larger half. False, and no numbers of their own, where less than a layer each is
+/// left for them.
+bool share_out_layers(Job& job);
 /// Layers of a pipeline stage: what does not come out even is given to the first stages.
 int stage_layers(const Job& job, int stage);
 /// Micro-batches that a model chunk takes in turn (`rounds`).
@@ -123,10 +128,16 @@ int recomputed_layers(const Job& job);
 /// Why the job cannot run, in a line; empty when it can. Says nothing about memory.
 std::string why_not(const Job& job);
 
+/// Error that lists what the GPU has, where it has no units for products in this precision.
+void require_units(const Gpu& gpu, Precision precision);
+
+/// As names are compared where their case says nothing.
+std::string lower_case(std::string name);
+
 /// "none", "selective", "full"; "bf16", "fp8", ...
 std::string name_of(Recompute recompute);
 std::string name_of(Precision precision);
-/// The same back. Error that lists the names.
+/// The same back, of a precision by any case. Error that lists the names.
 Recompute recompute_named(const std::string& name);
 Precision precision_named(const std::string& name);
 Modules modules_named(const std::string& name);

@@ -8,32 +8,86 @@
 
 namespace stweaver {
 
-std::string megatron_arguments(const Job& job) {
+namespace {
+
+/// How Megatron-LM names what its products are in: each tensor with the scale that it has now, each 32 values
+/// with their own, each 16. Rows with theirs it does not have.
+std::optional<std::string> megatron_precision(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return " --bf16";
+    case Precision::kFp8:
+      return " --bf16 --fp8-format hybrid --fp8-recipe tensorwise";
+    case Precision::kMxfp8:
+      return " --bf16 --fp8-format e4m3 --fp8-recipe mxfp8";
+    case Precision::kNvfp4:
+      return " --bf16 --fp4-format e2m1";
+    case Precision::kFp8Rowwise:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::string megatron_pipeline(const Job& job) {
   const Configuration& how = job.configuration;
-  std::string out = text("--tensor-model-parallel-size ", how.tp, " --pipeline-model-parallel-size ", how.pp,
-                         " --micro-batch-size ", how.micro_batch, " --global-batch-size ", how.global_batch,
-                         " --seq-length ", how.sequence);
+  std::string out = text(" --pipeline-model-parallel-size ", how.pp);
   if (how.virtual_stages > 1)
     out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
-  if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
-  if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep, " --expert-tensor-parallel-size 1");
-  if (overlaps_experts(how))
-    out += " --moe-token-dispatcher-type alltoall --overlap-moe-expert-parallel-comm";
-  if (how.tp > 1) out += " --sequence-parallel";
-  if (how.zero == 3) {
-    out += " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";
-  } else {
-    out += " --use-distributed-optimizer";
-  }
-  out += " --overlap-grad-reduce --overlap-param-gather --no-create-attention-mask-in-dataloader";
-  if (how.recompute == Recompute::kFull)
-    out += text(" --recompute-granularity full --recompute-method block --recompute-num-layers ",
-                recomputed_layers(job));
-  if (how.recompute == Recompute::kSelective)
-    out += " --recompute-granularity selective --recompute-modules core_attn layernorm mlp_act";
-  if (how.offload_optimizer) out += " --optimizer-cpu-offload";
-  out += how.precision == Precision::kBf16 ? " --bf16" : " --bf16 --fp8-format hybrid";
+  if (how.first_layers > 0) out += text(" --decoder-first-pipeline-num-layers ", how.first_layers);
+  if (how.last_layers > 0) out += text(" --decoder-last-pipeline-num-layers ", how.last_layers);
   return out;
+}
+
+/// Without being told, it splits experts as all else, and runs one after another.
+std::string megatron_experts(const Job& job) {
+  const Configuration& how = job.configuration;
+  if (job.model.moe_layers == 0) return "";
+  std::string out;
+  if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep);
+  out += text(" --expert-tensor-parallel-size ", how.expert_tp,
+              " --moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+  if (overlaps_experts(how)) out += " --overlap-moe-expert-parallel-comm";
+  return out;
+}
+
+/// What data parallel ranks share, and when. Optimizer states on the host are for the distributed optimizer,
+/// which FSDP has as well.
+std::string megatron_sharing(const Configuration& how) {
+  std::string out = " --overlap-grad-reduce";
+  if (how.zero > 0) out += " --overlap-param-gather --use-distributed-optimizer";
+  if (how.zero == 3)
+    out +=
+        " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ckpt-format "
+        "fsdp_dtensor";
+  if (how.offload_optimizer) out += " --use-precision-aware-optimizer --optimizer-cpu-offload";
+  return out;
+}
+
+std::string megatron_recomputation(const Job& job) {
+  if (job.configuration.recompute == Recompute::kFull)
+    return text(" --recompute-granularity full --recompute-method block --recompute-num-layers ",
+                recomputed_layers(job));
+  if (job.configuration.recompute == Recompute::kNone) return "";
+  std::string parts = " --recompute-granularity selective --recompute-modules core_attn layernorm";
+  if (dense_layers(job.model) > 0) parts += " mlp_act";
+  if (job.model.moe_layers > 0) parts += " moe_act";
+  return parts;
+}
+
+}  // namespace
+
+std::optional<std::string> megatron_arguments(const Job& job) {
+  const Configuration& how = job.configuration;
+  const std::optional<std::string> precision = megatron_precision(how.precision);
+  const bool shares = how.zero == 1 || how.zero == 3 || (how.zero == 0 && !how.offload_optimizer);
+  if (!precision || !shares || how.recompute == Recompute::kOperators) return std::nullopt;
+  std::string out = text("--tensor-model-parallel-size ", how.tp);
+  if (how.tp > 1) out += " --sequence-parallel";
+  out += megatron_pipeline(job);
+  if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
+  out += text(" --micro-batch-size ", how.micro_batch, " --global-batch-size ", how.global_batch,
+              " --seq-length ", how.sequence, " --no-create-attention-mask-in-dataloader");
+  return out + megatron_experts(job) + megatron_sharing(how) + megatron_recomputation(job) + *precision;
 }
 
 std::optional<std::string> torchtitan_arguments(const Job& job) {
@@ -74,10 +128,9 @@ std::optional<std::string> deepspeed_configuration(const Job& job) {
 }
 
 std::span<const Framework> known_frameworks() {
-  static const std::vector<Framework> frameworks = {
-      {"megatron", "Megatron-LM", [](const Job& job) { return std::optional(megatron_arguments(job)); }},
-      {"torchtitan", "torchtitan", torchtitan_arguments},
-      {"deepspeed", "DeepSpeed", deepspeed_configuration}};
+  static const std::vector<Framework> frameworks = {{"megatron", "Megatron-LM", megatron_arguments},
+                                                    {"torchtitan", "torchtitan", torchtitan_arguments},
+                                                    {"deepspeed", "DeepSpeed", deepspeed_configuration}};
   return frameworks;
 }
 

@@ -9,8 +9,10 @@
 
 namespace stweaver {
 
-/// The arguments of Megatron-LM's pretrain_gpt.py that make the configuration.
-std::string megatron_arguments(const Job& job);
+/// The arguments of Megatron-LM's pretrain_gpt.py that make the configuration. Nothing for what it cannot do:
+/// share gradients but no parameters, recompute every second product, scale each row of fp8, or keep
+/// optimizer states on the host that are not shared.
+std::optional<std::string> megatron_arguments(const Job& job);
 /// The settings of torchtitan, as arguments. Nothing for what it cannot do: share optimizer states alone,
 /// recompute some layers of a stage, keep optimizer states on the host.
 std::optional<std::string> torchtitan_arguments(const Job& job);

@@ -216,12 +216,12 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   return measured;
 }
 
+/// By its name, or as tables of Megatron-Bridge abbreviate it: current scaling and microscaling.
 Precision bridge_precision(const std::string& name) {
-  if (name == "BF16") return Precision::kBf16;
-  if (name == "FP8" || name == "FP8-CS") return Precision::kFp8;
-  if (name == "MXFP8" || name == "FP8-MX") return Precision::kMxfp8;
-  if (name == "NVFP4") return Precision::kNvfp4;
-  fail("no precision is called ", name);
+  const std::string known = lower_case(name);
+  if (known == "fp8-cs") return Precision::kFp8;
+  if (known == "fp8-mx") return Precision::kMxfp8;
+  return precision_named(name);
 }
 
 /// Megatron-LM, tuned recipes of named models.
@@ -313,9 +313,10 @@ int number_after(const std::string& arguments, const std::string& name) {
 /// Precision of a table of peaks, as Megatron-LM's tests ("bf16+fp8") or tables of Megatron-Bridge ("FP8-CS")
 /// have it.
 Precision memory_precision(const std::string& name, const std::string& arguments) {
-  if (name.ends_with("fp8"))
+  const std::string known = lower_case(name);
+  if (known == "fp8" || known.ends_with("+fp8"))
     return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
-  const bool narrow = name.starts_with("FP8") || name == "MXFP8" || name == "NVFP4";
+  const bool narrow = known.starts_with("fp8") || known == "mxfp8" || known == "nvfp4";
   return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
 }
 
@@ -477,6 +478,14 @@ const Kind& kind_of(const Sheet& sheet, const std::string& name) {
   fail(name, ": no table that can be predicted; its columns must be", wanted);
 }
 
+/// Why a row says nothing that can be predicted; empty where it does. A rate of 0 is a time without end.
+std::string why_left_out(const Measurement& row, const Kind& kind) {
+  const bool has_time = row.seconds > 0 && std::isfinite(row.seconds);
+  if (!has_time && kind.read != memory_row) return "a step that takes no time, or no end of it";
+  if (row.memory && !(row.memory->bytes > 0)) return "a job that needs no memory";
+  return why_not(row.job);
+}
+
 }  // namespace
 
 double predicted_memory(const Measurement& row) {
@@ -501,11 +510,8 @@ Measurements read_measurements(const std::string& csv, const std::string& name) 
       measured.left_out.push_back(text("line ", row.line, ": ", line));
       continue;
     }
-    const bool has_time = one.seconds > 0 && std::isfinite(one.seconds);
-    if (!has_time && kind.read != memory_row) fail(sheet.where(row.line), ": a step that takes no time");
-    if (one.memory && !(one.memory->bytes > 0)) fail(sheet.where(row.line), ": a job that needs no memory");
     validate(one.job.model, sheet.where(row.line));
-    if (const std::string reason = why_not(one.job); !reason.empty()) {
+    if (const std::string reason = why_left_out(one, kind); !reason.empty()) {
       measured.left_out.push_back(text("line ", row.line, ": ", reason));
       continue;
     }

@@ -39,7 +39,8 @@ double predicted_memory(const Measurement& row);
 
 /// Reads a table whose first line names its columns. Four kinds are known by them (docs/advise.md lists the
 /// columns): iteration times of GPT shapes, tokens per second of named models by layout, the same by FSDP
-/// degree, and peaks of memory. A row that no job can have is left out with its reason.
+/// degree, and peaks of memory. A row that no job can have, or that has no time or memory, is left out with
+/// its reason.
 ///
 /// Error, with `name` and the line in front, for a table of no such kind, a line with too few or too many
 /// cells, and a cell that is no number where one is needed.

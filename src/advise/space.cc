@@ -46,7 +46,7 @@ Values gpus_of(const Space& space) {
   return values;
 }
 
-/// Stages of equally many layers, and the powers of two that models are cut in by hand.
+/// Stages of equally many layers, and powers of two, which share_out_layers() knows to deal with.
 Values stages_of(const Space& space) {
   constexpr int kMost = 64;
   Values values = divisors_of(space.model.layers, kMost);
@@ -90,24 +90,32 @@ struct Rule {
 // by, so that a search which changes one at a time would not get from one number to the next that has some.
 // A number of stages has to leave a share of the global batch to each data parallel rank, and chunks are of
 // equally many layers and take micro-batches in rounds of one per stage. Parameters that are gathered for
-// each stage and micro-batch: nobody shares them over a pipeline.
+// each stage and micro-batch: nobody shares them over a pipeline. Keys and values are split by whole heads
+// unless they are made of one latent vector, and with context parallelism a rank has a piece of the sequence
+// from either end, so that causality leaves all of them equally much to do.
 constexpr std::array<Rule, 11> kRules = {{
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
      [](Configuration& how, int value) { how.tp = value; },
      [](const Job& job, const Values& gpus) {
-       return splits(job.model.heads, job.configuration.tp) && fills(gpus, job.configuration.tp);
+       const int tp = job.configuration.tp;
+       const bool shares_keys = job.model.kv_lora > 0 || splits(job.model.kv_heads, tp);
+       return splits(job.model.heads, tp) && shares_keys && splits(job.configuration.sequence, tp) &&
+              fills(gpus, tp);
      }},
     {"cp", true, [](const Space& space) { return powers_to(std::clamp(space.sequence / 4096, 1, 16)); },
      [](Configuration& how, int value) { how.cp = value; },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return splits(how.sequence, how.cp) && fills(gpus, static_cast<std::int64_t>(how.tp) * how.cp);
+       const std::int64_t ranks = static_cast<std::int64_t>(how.tp) * how.cp;
+       return splits(how.sequence, ranks) &&
+              (how.cp == 1 || splits(how.sequence, std::int64_t{2} * how.cp)) && fills(gpus, ranks);
      }},
     {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
-       return how.pp <= job.model.layers && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
+       const bool shared_out = how.first_layers > 0 || splits(job.model.layers, how.pp);
+       return shared_out && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
                 return splits(number, ranks_of(how)) && splits(how.global_batch, number / ranks_of(how));
               });
      }},
@@ -166,9 +174,15 @@ constexpr std::array<Rule, 11> kRules = {{
      [](const Job&, const Values&) { return true; }},
 }};
 
+/// Sets the parameter, and what follows from it.
+void set(std::size_t parameter, int value, Job& job) {
+  kRules[parameter].set(job.configuration, value);
+  share_out_layers(job);
+}
+
 /// Sets the parameter; whether its value goes with those before it.
 bool fits(std::size_t parameter, int value, Job& job, const Values& gpus) {
-  kRules[parameter].set(job.configuration, value);
+  set(parameter, value, job);
   return kRules[parameter].fits(job, gpus);
 }
 
@@ -202,12 +216,25 @@ Job given_job(const Space& space) {
 
 }  // namespace
 
+int usual_batch(int gpus, int sequence) {
+  constexpr double kTokens = 1 << 22;  // what large models take per step
+  const auto is_nearer = [sequence](double batch, double other) {
+    const auto distance = [&](double of) { return std::abs(std::log2(of * sequence / kTokens)); };
+    return distance(batch) < distance(other);
+  };
+  int batch = gpus;
+  while (is_nearer(2.0 * batch, batch)) batch *= 2;
+  while (batch % 2 == 0 && is_nearer(0.5 * batch, batch)) batch /= 2;
+  return batch;
+}
+
 int value_named(const std::string& name, const std::string& value) {
   if (name == "recompute") return static_cast<int>(recompute_named(value));
   int number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 24))
     fail(name, "=", value, ": not a whole number that it can be");
+  if (name == "offload" && number > 1) fail(name, "=", value, ": it can be 0 1");
   return number;
 }
 
@@ -229,7 +256,7 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
       others[parameter_named(name)] = value;
     }
   }
-  for (const auto& [parameter, value] : others) kRules[parameter].set(how, value);
+  for (const auto& [parameter, value] : others) set(parameter, value, job);
   if (gpus && how.gpus != *gpus) fail("gpus=", *gpus, ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
   return job;
@@ -238,8 +265,11 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
 Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
   for (const Rule& rule : kRules)
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
+  require_units(space.gpu, space.precision);
   for (const auto& [name, value] : space.fixed)
     (name == kGpus ? gpus_ : parameters_[parameter_named(name)].values) = {value_named(name, value)};
+  // No more than there are, whatever is fixed.
+  std::erase_if(gpus_, [&space](int gpus) { return gpus > space.gpus; });
 }
 
 std::string why_none(const Space& space) {
@@ -273,7 +303,7 @@ std::vector<pareto::Variable> Grid::variables() const {
 Job Grid::job_of(std::span<const double> point) const {
   Job job = job_;
   for (std::size_t i = 0; i < kRules.size(); ++i)
-    kRules[i].set(job.configuration, parameters_[i].values[static_cast<std::size_t>(point[i])]);
+    set(i, parameters_[i].values[static_cast<std::size_t>(point[i])], job);
   return job;
 }
 

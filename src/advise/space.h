@@ -28,6 +28,10 @@ struct Space {
   std::map<std::string, std::string> fixed;
 };
 
+/// The global batch where none is given: four million tokens or near it, in so many sequences as all GPUs can
+/// share.
+int usual_batch(int gpus, int sequence);
+
 /// The configuration of a space in which these parameters have these values, and others are 1 or nothing;
 /// beside those of `fixed` there are global_batch and sequence. Error for a parameter that does not exist, a
 /// value that it cannot have, and what cannot run.
@@ -48,7 +52,8 @@ struct Parameter {
 /// looks into what cannot run, and a point is mended from left to right.
 class Grid {
  public:
-  /// Error for a fixed parameter that does not exist, or a value that it cannot have.
+  /// Error for a fixed parameter that does not exist, a value that it cannot have, and a precision that the
+  /// GPU has no units for.
   explicit Grid(const Space& space);
 
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }

@@ -290,10 +290,14 @@ double stage_traffic(const View& view) {
 
 /// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer.
 /// A stage has whole layers all the same: 61 of them on 16 stages are 4 each, and one beside the output
-/// layer.
+/// layer. Where it is known how they are shared out, no stage between the first and the last has more than
+/// the second.
 double slowest_stage(const Job& job, double layer, double tail) {
   const int others = job.configuration.pp - 1;
   if (others == 0) return job.model.layers * layer + tail;
+  if (job.configuration.first_layers > 0 || job.configuration.last_layers > 0)
+    return std::max(std::max(stage_layers(job, 0), stage_layers(job, 1)) * layer,
+                    stage_layers(job, others) * layer + tail);
   double least = std::numeric_limits<double>::infinity();
   for (int last = job.model.layers / (others + 1); last >= 0; --last) {
     const int most = (job.model.layers - last + others - 1) / others;  // of the other stages

@@ -130,9 +130,8 @@ Space space_of(const AdviseCommandOptions& options) {
   space.gpus = options.gpus > 0 ? options.gpus : options.nodes * space.gpu.domain;
   if (space.gpus > kMostGpus) fail("--nodes ", options.nodes, ": more than ", kMostGpus, " GPUs");
   space.sequence = options.sequence > 0 ? options.sequence : std::min(space.model.sequence, 8192);
-  // Four million tokens are what large models take per step.
   space.global_batch =
-      options.global_batch > 0 ? options.global_batch : std::max(1, (1 << 22) / space.sequence);
+      options.global_batch > 0 ? options.global_batch : usual_batch(space.gpus, space.sequence);
   space.precision = precision_named(options.precision);
   space.modules = modules_named(options.modules);
   for (const std::string& fix : options.fixed) {
@@ -308,7 +307,9 @@ void add_advise(CLI::App& app, int& status) {
       ->check(number(0.01, 1e5));
   command->add_option("--sequence", options->sequence, "tokens (default: the model's, 8192 at most)")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--global-batch", options->global_batch, "sequences of a step (default: 4 Mi tokens)")
+  command
+      ->add_option("--global-batch", options->global_batch,
+                   "sequences of a step (default: about 4 Mi tokens)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
   command->add_option(

@@ -135,7 +135,9 @@ std::string advise_text(const Recommendation& advice) {
          fmt::format("{:.1f}", to_gib(reservation.expandable)),
          fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
   }
-  std::string settings;
+  const Configuration& asked = advice.choices.front().choice.configuration;
+  std::string settings = fmt::format("a step takes {} sequence{} of {} tokens\n", asked.global_batch,
+                                     asked.global_batch > 1 ? "s" : "", asked.sequence);
   for (const Framework& framework : advice.frameworks) settings += settings_text(advice, framework);
   return calibration_text(advice) + table.text() +
          fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",

@@ -42,6 +42,18 @@ TEST(Calibration, CarriesOverToClosedFormAndTrace) {
   EXPECT_DOUBLE_EQ(live_memory(job, 0).states, 1.5 * live_memory(pipeline_job(), 0).states);
 }
 
+TEST(Calibration, RefusesARecordingOfAnotherModel) {
+  Job larger = pipeline_job();
+  larger.model = known_model("llama3_70b");
+  const Trace trace = rank_trace(pipeline_job(), 0);
+  EXPECT_THAT([&] { (void)recorded_rank(trace, larger, 0); },
+              testing::ThrowsMessage<Error>(HasSubstr("another model or layout")));
+  EXPECT_THAT([&] { (void)recorded_rank(rank_trace(larger, 0), pipeline_job(), 0); },
+              testing::ThrowsMessage<Error>(HasSubstr("another model or layout")));
+  EXPECT_NO_THROW(recording(pipeline_job(), 0, {.states = 0.6, .activations = 1}));
+  EXPECT_NO_THROW(recording(pipeline_job(), 0, {.states = 1.9, .activations = 1}));
+}
+
 TEST(Calibration, WantsSteps) {
   Trace trace = rank_trace(pipeline_job(), 0);
   trace.marks = {{0, "iteration 0"}, {trace.end, "end"}};

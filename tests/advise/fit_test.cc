@@ -98,9 +98,30 @@ TEST(Measurements, RefuseATableThatIsNone) {
   EXPECT_THAT(read(text(kHeader, "A100,8\n")), ThrowsMessage<Error>(HasSubstr("t.csv:2")));
   EXPECT_THAT(read(text(kHeader, "A100,x,24,1024,16,1024,1,2,1,64,1\n")),
               ThrowsMessage<Error>(HasSubstr("t.csv:2: gpus is no number")));
-  EXPECT_THAT(read(text(kHeader, "A100,8,24,1024,16,1024,1,2,1,64,0\n")),
-              ThrowsMessage<Error>(HasSubstr("no time")));
   EXPECT_THAT(read(text(kHeader, "\"A100,8\n")), ThrowsMessage<Error>(HasSubstr("quote")));
+}
+
+TEST(Measurements, LeaveOutStepsOfNoTimeAndKeepTheOthers) {
+  const std::string row = "A100,8,24,1024,16,1024,1,2,1,64,";
+  const Measurements measured =
+      read_measurements(text(kHeader, row, "0\n", row, "700\n", row, "-1\n"), "t.csv");
+  ASSERT_EQ(measured.rows.size(), 1);
+  EXPECT_EQ(measured.rows.front().line, 3);
+  EXPECT_THAT(measured.left_out, testing::ElementsAre(HasSubstr("line 2: a step that takes no time"),
+                                                      HasSubstr("line 4: a step that takes no time")));
+}
+
+TEST(Measurements, KnowPrecisionsByAnyCase) {
+  const auto precision = [](const std::string& name) {
+    const std::string csv = text("model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\n",
+                                 "llama3_8b,B200,8,", name, ",64,1,8192,1,1,10000\n");
+    return read_measurements(csv, "t.csv").rows.at(0).job.configuration.precision;
+  };
+  EXPECT_EQ(precision("bf16"), Precision::kBf16);
+  EXPECT_EQ(precision("BF16"), Precision::kBf16);
+  EXPECT_EQ(precision("fp8-cs"), Precision::kFp8);
+  EXPECT_EQ(precision("FP8-MX"), Precision::kMxfp8);
+  EXPECT_EQ(precision("mxfp8"), Precision::kMxfp8);
 }
 
 TEST(Measurements, TellWhatLayersAreMadeOf) {

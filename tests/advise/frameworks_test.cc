@@ -6,6 +6,7 @@
 namespace stweaver {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -18,27 +19,126 @@ Job job_of(int gpus) {
   return job;
 }
 
+std::string megatron_line(const Job& job) {
+  return megatron_arguments(job).value_or("none");
+}
+
+Job mixture_job() {
+  Job job = job_of(16);
+  job.model = known_model("qwen3_30b_a3b");
+  return job;
+}
+
 TEST(MegatronArguments, NameTheLayersThatAreRecomputed) {
   Job job = job_of(8);
   job.configuration.tp = 2;
   job.configuration.pp = 2;
   job.configuration.recompute = Recompute::kFull;
   job.configuration.recompute_layers = 3;
-  EXPECT_THAT(megatron_arguments(job), HasSubstr("--recompute-method block --recompute-num-layers 3"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--recompute-method block --recompute-num-layers 3"));
   job.configuration.recompute_layers = 0;
-  EXPECT_THAT(megatron_arguments(job), HasSubstr("--recompute-num-layers 16"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--recompute-num-layers 16"));
 }
 
 TEST(MegatronArguments, HideExpertsTrafficWhereTheScheduleCan) {
-  Job job = job_of(16);
-  job.model = known_model("qwen3_30b_a3b");
+  Job job = mixture_job();
   job.configuration.pp = 2;
   job.configuration.ep = 8;
-  EXPECT_THAT(megatron_arguments(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
   job.configuration.virtual_stages = 2;
-  EXPECT_THAT(megatron_arguments(job), HasSubstr("--overlap-moe-expert-parallel-comm"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--overlap-moe-expert-parallel-comm"));
   job.configuration.recompute = Recompute::kFull;
-  EXPECT_THAT(megatron_arguments(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
+}
+
+TEST(MegatronArguments, SayToFsdpWhatItInsistsOn) {
+  Job job = job_of(8);
+  EXPECT_THAT(megatron_line(job), HasSubstr("--overlap-param-gather --use-distributed-optimizer"));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--ckpt-format")));
+  job.configuration.zero = 3;
+  EXPECT_THAT(megatron_line(job), HasSubstr("--use-megatron-fsdp"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--ckpt-format fsdp_dtensor"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--use-distributed-optimizer"));
+}
+
+TEST(MegatronArguments, KeepStatesOnTheHostWithTheOptimizerThatCan) {
+  Job job = job_of(8);
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--use-precision-aware-optimizer")));
+  job.configuration.offload_optimizer = true;
+  for (const int zero : {1, 3}) {
+    job.configuration.zero = zero;
+    EXPECT_THAT(megatron_line(job), HasSubstr("--use-precision-aware-optimizer --optimizer-cpu-offload"));
+    EXPECT_THAT(megatron_line(job), HasSubstr("--use-distributed-optimizer"));
+  }
+}
+
+TEST(MegatronArguments, ShareNothingWhereNothingIsShared) {
+  Job job = job_of(8);
+  job.configuration.zero = 0;
+  EXPECT_THAT(megatron_line(job), HasSubstr("--overlap-grad-reduce"));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--use-distributed-optimizer")));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--overlap-param-gather")));
+}
+
+TEST(MegatronArguments, AreNoneForWhatItCannotDo) {
+  const auto none_with = [](const auto& change) {
+    Job job = job_of(8);
+    change(job.configuration);
+    return !megatron_arguments(job);
+  };
+  EXPECT_FALSE(none_with([](Configuration&) {}));
+  EXPECT_TRUE(none_with([](Configuration& how) { how.zero = 2; }));
+  EXPECT_TRUE(none_with([](Configuration& how) { how.recompute = Recompute::kOperators; }));
+  EXPECT_TRUE(none_with([](Configuration& how) { how.precision = Precision::kFp8Rowwise; }));
+  EXPECT_TRUE(none_with([](Configuration& how) {
+    how.zero = 0;
+    how.offload_optimizer = true;
+  }));
+}
+
+TEST(MegatronArguments, SayHowLayersAreSharedOutWhereTheyAreNotAlike) {
+  Job job = job_of(16);
+  job.configuration.pp = 8;
+  ASSERT_TRUE(share_out_layers(job));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("pipeline-num-layers")));
+  job.model.layers = 61;
+  ASSERT_TRUE(share_out_layers(job));
+  EXPECT_THAT(megatron_line(job),
+              HasSubstr("--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6"));
+}
+
+TEST(MegatronArguments, NameTheRecipeOfAPrecision) {
+  const auto line = [](Precision precision) {
+    Job job = job_of(8);
+    job.configuration.precision = precision;
+    return megatron_line(job);
+  };
+  EXPECT_THAT(line(Precision::kBf16), AllOf(HasSubstr("--bf16"), Not(HasSubstr("--fp"))));
+  EXPECT_THAT(line(Precision::kFp8), HasSubstr("--bf16 --fp8-format hybrid --fp8-recipe tensorwise"));
+  EXPECT_THAT(line(Precision::kMxfp8), HasSubstr("--fp8-recipe mxfp8"));
+  EXPECT_THAT(line(Precision::kNvfp4), AllOf(HasSubstr("--fp4-format e2m1"), Not(HasSubstr("--fp8"))));
+}
+
+TEST(MegatronArguments, RunExpertsAsTheModelHasThem) {
+  constexpr const char* kExperts =
+      "--expert-tensor-parallel-size 1 --moe-grouped-gemm --moe-token-dispatcher-type alltoall";
+  Job job = mixture_job();
+  EXPECT_THAT(megatron_line(job), AllOf(HasSubstr(kExperts), Not(HasSubstr("--expert-model-parallel"))));
+  job.configuration.ep = 8;
+  EXPECT_THAT(megatron_line(job), AllOf(HasSubstr(kExperts), HasSubstr("--expert-model-parallel-size 8")));
+  EXPECT_THAT(megatron_line(job_of(16)), Not(HasSubstr("moe")));
+}
+
+TEST(MegatronArguments, RecomputeTheActivationsThatThereAre) {
+  const auto line = [](const char* model) {
+    Job job = job_of(16);
+    job.model = known_model(model);
+    job.configuration.recompute = Recompute::kSelective;
+    return megatron_line(job);
+  };
+  EXPECT_THAT(line("llama3_8b"), AllOf(HasSubstr("layernorm mlp_act"), Not(HasSubstr("moe_act"))));
+  EXPECT_THAT(line("qwen3_30b_a3b"), AllOf(HasSubstr("layernorm moe_act"), Not(HasSubstr("mlp_act"))));
+  EXPECT_THAT(line("deepseek_v3"), HasSubstr("layernorm mlp_act moe_act"));
 }
 
 TEST(TorchtitanArguments, SayWhatFsdpCanDo) {

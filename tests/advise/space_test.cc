@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -126,6 +127,86 @@ TEST(Grid, HasWholeNodesOfTheSizeThatTheyHave) {
   });
   EXPECT_EQ(gpus, (std::set<int>{1, 2, 4, 6, 12, 18}));
   EXPECT_EQ(widest, 4);
+}
+
+TEST(Grid, HasPipelinesThatDoNotDivideTheLayersAsTheyAreSharedOut) {
+  Space space = space_of("llama31_405b", 64);
+  space.fixed = {{"tp", "1"}, {"cp", "1"}, {"gpus", "64"}};
+  space.global_batch = 64;
+  std::set<int> stages;
+  EXPECT_TRUE(Grid(space).for_each([&](const Job& job) {
+    const Configuration& how = job.configuration;
+    int layers = 0;
+    for (int stage = 0; stage < how.pp; ++stage) layers += stage_layers(job, stage);
+    EXPECT_EQ(layers, 126);
+    EXPECT_EQ(how.first_layers > 0, 126 % how.pp != 0);
+    EXPECT_EQ(how.last_layers > 0, 126 % how.pp != 0);
+    stages.insert(how.pp);
+    return true;
+  }));
+  EXPECT_EQ(stages, (std::set<int>{1, 2, 4, 8, 16, 32, 64}));
+  space.model.layers = 61;
+  space.fixed["pp"] = "32";
+  EXPECT_EQ(Grid(space).count(1), 0) << "thirty stages of two leave one layer for the first and the last";
+}
+
+TEST(Grid, SplitsKeysByWholeHeadsUnlessTheyAreLatent) {
+  Space space = space_of("llama3_8b", 8);
+  space.model.kv_heads = 2;
+  const auto widest = [&] {
+    int most = 0;
+    Grid(space).for_each([&](const Job& job) {
+      most = std::max(most, job.configuration.tp);
+      return true;
+    });
+    return most;
+  };
+  EXPECT_EQ(widest(), 2);
+  space.model.kv_lora = 512;
+  EXPECT_EQ(widest(), 8);
+}
+
+TEST(Grid, SplitsSequencesAsRanksShareThem) {
+  Space space = space_of("llama3_8b", 16);
+  space.sequence = 32768 + 4;  // 8193 pieces of four
+  std::set<std::pair<int, int>> groups;
+  Grid(space).for_each([&](const Job& job) {
+    groups.emplace(job.configuration.tp, job.configuration.cp);
+    return true;
+  });
+  EXPECT_EQ(groups, (std::set<std::pair<int, int>>{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}));
+}
+
+TEST(Grid, HasNoPrecisionWithoutUnits) {
+  Space space = space_of("llama3_8b", 8);
+  space.precision = Precision::kMxfp8;
+  EXPECT_THAT([&] { (void)Grid(space); }, testing::ThrowsMessage<Error>(testing::HasSubstr("no units")));
+  space.gpu = known_gpu("b200");
+  EXPECT_GT(Grid(space).count(1), 0);
+}
+
+TEST(Grid, HasNoMoreGpusThanThereAreAndNoOtherStatesOnTheHostThanSomeOrNone) {
+  Space space = space_of("llama3_8b", 8);
+  space.fixed = {{"gpus", "16"}};
+  EXPECT_EQ(why_none(space), "gpus=16: no configuration has it here; it can be 1 2 4 8");
+  space.fixed = {{"offload", "7"}};
+  EXPECT_THAT([&] { (void)Grid(space); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("offload=7: it can be 0 1")));
+}
+
+TEST(UsualBatch, IsOfFourMillionTokensOrTheNearestThatAllGpusShare) {
+  EXPECT_EQ(usual_batch(64, 8192), 512);
+  EXPECT_EQ(usual_batch(64, 131072), 32);
+  EXPECT_EQ(usual_batch(24, 8192), 384);
+  EXPECT_EQ(usual_batch(64, 6000), 512) << "and not 699, which is 3 x 233";
+  EXPECT_EQ(usual_batch(96, 131072), 24);
+  EXPECT_EQ(usual_batch(7, 1 << 22), 7);
+  EXPECT_EQ(usual_batch(8, 1 << 24), 1);
+}
+
+TEST(JobNamed, SharesLayersOutAsTheSpaceDoes) {
+  Space space = space_of("llama31_405b", 16);
+  EXPECT_EQ(job_named(space, {{"pp", "16"}, {"global_batch", "32"}}).configuration.first_layers, 7);
 }
 
 TEST(JobNamed, IsWhatIsNamedAndNothingElse) {

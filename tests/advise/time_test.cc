@@ -61,6 +61,18 @@ TEST(StepTime, PaysForLinksBetweenDomains) {
   EXPECT_GT(seconds(far), seconds(near));
 }
 
+TEST(StepTime, IsThatOfTheFullestStageWhereLayersAreSharedOut) {
+  Job job = job_of("llama3_70b");
+  job.model.layers = 82;
+  job.configuration.first_layers = job.configuration.last_layers = 20;  // and twice 21
+  const double even = seconds(job);
+  job.configuration.first_layers = 10;  // and twice 26
+  EXPECT_GT(seconds(job), 1.1 * even);
+  job.configuration.first_layers = 20;
+  job.configuration.last_layers = 30;  // and twice 16
+  EXPECT_GT(seconds(job), 1.1 * even);
+}
+
 Job expert_job() {
   Job job = job_of("qwen3_235b_a22b");
   job.configuration.tp = 1;

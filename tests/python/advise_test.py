@@ -200,6 +200,31 @@ def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run
     assert "--activation_checkpoint.mode" in choice["torchtitan"]
 
 
+def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(answer: Answer) -> None:
+    given = ["advise", "llama31_405b", "--gpus", "1024", "--gpu", "h100", "--fix", "pp=16", "--choices", "2"]
+    for choice in answer(*given)["choices"]:
+        assert "--decoder-first-pipeline-num-layers 7" in choice["megatron"]
+        assert "--decoder-last-pipeline-num-layers 7" in choice["megatron"]
+
+
+@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
+def test_what_megatron_cannot_do_has_no_settings_for_it(answer: Answer, fixed: str) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "2", "--fix", fixed]
+    assert [choice["megatron"] for choice in answer(*given)["choices"]] == [None, None]
+
+
+@pytest.mark.parametrize(("sequence", "batch"), [(8192, 512), (6000, 768), (131072, 24)])
+def test_the_batch_that_is_assumed_is_one_that_all_gpus_share(
+    answer: Answer, stweaver: Run, sequence: int, batch: int
+) -> None:
+    gpus = "64" if sequence == 8192 else "96"
+    given = ["advise", "llama3_8b", "--gpus", gpus, "--gpu", "h200", "--choices", "1"]
+    given += ["--sequence", str(sequence)]
+    configuration = answer(*given)["choices"][0]["configuration"]
+    assert (configuration["global_batch"], configuration["sequence"]) == (batch, sequence)
+    assert f"a step takes {batch} sequences of {sequence} tokens" in stweaver(*given).stdout
+
+
 def test_tables_of_shapes_may_have_virtual_stages_and_sequence_parallelism(
     answer: Answer, tmp_path: Path
 ) -> None:
@@ -257,6 +282,14 @@ def test_recorded_ranks_calibrate_the_memory_model(answer: Answer, stweaver: Run
     memory = [choice["live"] for choice in document["choices"]]
     assert memory != [choice["live"] for choice in answer(*given)["choices"]]
     assert "% before" in stweaver(*given, "--calibrate", *recorded).stdout
+
+
+def test_a_recording_of_another_model_is_refused_in_one_line(stweaver: Run) -> None:
+    trace = f"{TRACES}/llama7b_N.pickle.xz:pp=4,mbs=1,global_batch=64,sequence=4096"
+    result = stweaver("advise", "llama3_70b", "--gpus", "32", "--gpu", "h200", "--calibrate", trace)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "another model or layout" in result.stderr
 
 
 def error(rank: dict[str, float], kind: str) -> float:
@@ -322,7 +355,11 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp"], "not of the form"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=x"], "whole number"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "tp=3"], "can be 1 2 4 8"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "gpus=16"], "can be 1 2 4 8"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "offload=7"], "can be 0 1"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "fp5"], "precision"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "a100", "--precision", "fp8"], "can be bf16"),
+        (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "nvfp4"], "can be bf16 fp8"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--link", "pcie"], "nvlink pcie3"),
@@ -365,6 +402,17 @@ def test_a_bad_table_is_refused_in_one_line(
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert complaint in result.stderr
+
+
+def test_steps_of_no_time_are_named_and_left_out(answer: Answer, tmp_path: Path) -> None:
+    table = tmp_path / "rates.csv"
+    head = "model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\n"
+    rows = [f"llama3_8b,H100,8,{cells}\n" for cells in ("bf16,64,1,8192,1,1,0", "bf16,64,1,8192,1,1,10000")]
+    table.write_text(head + "".join(rows))
+    document = answer("advise", "--predict", table)
+    assert [row["line"] for row in document["predictions"]] == [3]
+    (left_out,) = document["left_out"]
+    assert left_out.startswith("line 2: a step that takes no time")
 
 
 def test_peaks_are_predicted_beside_measured_ones(answer: Answer, stweaver: Run, tmp_path: Path) -> None:
