@@ -49,7 +49,7 @@ class Choice:
     reserved_native: int
     reserved_expandable: int
     stage: int
-    megatron: str
+    megatron: str | None
     torchtitan: str | None
     deepspeed: dict[str, Any] | None
 

@@ -401,10 +401,15 @@ RankMemory live_memory(const Job& job, int stage) {
 }
 
 RankMemory fullest_rank(const Job& job, const ChunkMemory& parts) {
-  RankMemory first = live_memory(job, 0, parts);
-  if (job.configuration.pp == 1) return first;
-  RankMemory last = live_memory(job, job.configuration.pp - 1, parts);
-  return first.peak() >= last.peak() ? first : last;
+  RankMemory fullest = live_memory(job, 0, parts);
+  const auto look_at = [&](int stage) {
+    const RankMemory other = live_memory(job, stage, parts);
+    if (other.peak() > fullest.peak()) fullest = other;
+  };
+  const int last = job.configuration.pp - 1;
+  if (last > 1 && stage_layers(job, 1) > stage_layers(job, 0)) look_at(1);
+  if (last > 0) look_at(last);
+  return fullest;
 }
 
 Trace rank_trace(const Job& job, int stage) {

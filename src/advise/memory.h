@@ -41,7 +41,8 @@ ChunkMemory chunk_memory(const Job& job);
 RankMemory live_memory(const Job& job, int stage);
 RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts);
 
-/// The stage that needs most: the first holds most micro-batches, the last has the logits.
+/// The stage that needs most: the first holds most micro-batches, the second may have more layers, the last
+/// has the logits.
 RankMemory fullest_rank(const Job& job, const ChunkMemory& parts);
 
 /// What the allocator of a rank is asked for: the states, and two steps of the 1F1B schedule or its
