@@ -18,8 +18,8 @@ struct RecordedRank {
   double peak = 0;    ///< bytes requested at most
 };
 
-/// Error when no steps are found in the trace, it holds nothing between them, or less than half or more than
-/// twice what the model says of such a rank.
+/// Error when no steps are found in the trace, it holds nothing between them, or less than a quarter or more
+/// than four times what the model says of such a rank.
 RecordedRank recorded_rank(const Trace& trace, const Job& job, int stage);
 
 /// Two factors by which the ranks differ from the model, each the geometric mean over them: what lives
