@@ -80,6 +80,13 @@ double attention_width(const ModelShape& model) {
   return model.heads * (model.qk_nope + model.qk_rope + model.v_head) / 2.0;
 }
 
+double attended_share(const ModelShape& model, int sequence) {
+  const double seen = std::min(1.0, static_cast<double>(model.window) / sequence);
+  // Of a window w and a sequence s: w s - w w / 2 of s s / 2 pairs, or s / w triangles of w w / 2.
+  const double windowed = model.window_restarts ? seen : seen * (2 - seen);
+  return model.full_attention + (1 - model.full_attention) * windowed;
+}
+
 void validate(const ModelShape& model, const std::string& name) {
   constexpr int kMost = 1 << 24;
   constexpr int kMostLayers = 1 << 13;
@@ -105,6 +112,7 @@ void validate(const ModelShape& model, const std::string& name) {
     within(model.qk_rope, 1, "the part of a head with positions");
     within(model.v_head, 1, "the size of a head's values");
   }
+  within(model.window, model.full_attention < 1 ? 1 : 0, "the window of attention");
   if (model.layers > kMostLayers) fail(name, ": ", model.layers, " layers, which no model has");
   if (model.heads % model.kv_heads != 0)
     fail(name, ": ", model.heads, " attention heads cannot share ", model.kv_heads, " key and value heads");
@@ -219,8 +227,10 @@ ModelShape with_mtp(ModelShape model, int layers) {
   return model;
 }
 
-ModelShape windowed(ModelShape model, double full) {
-  model.full_attention = full;
+/// Every second layer has a window.
+ModelShape windowed(ModelShape model, int window) {
+  model.window = window;
+  model.full_attention = 0.5;
   return model;
 }
 
@@ -264,8 +274,8 @@ std::vector<ModelShape> make_models() {
           moe(dense("qwen3_30b_a3b", 48, 2048, 6144, 32, 4, 151936, 40960, 128), 48, 128, 8, 768)),
       with_query_norm(
           moe(dense("qwen3_235b_a22b", 94, 4096, 12288, 64, 4, 151936, 40960, 128), 94, 128, 8, 1536)),
-      windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 0.5),
-      windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 0.5),
+      windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 128),
+      windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 128),
       with_mtp(
           mla(moe(dense("deepseek_v3", 61, 7168, 18432, 128, 128, 129280, 4096, 192), 58, 256, 8, 2048, 2048),
               1536),

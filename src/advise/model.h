@@ -38,8 +38,11 @@ struct ModelShape {
   int attention_layers = 0;  ///< 0 for all layers
   int mamba_layers = 0;
   int mamba_heads = 0;
-  int mtp_layers = 0;         ///< multi-token prediction: layers that train beside the model
-  double full_attention = 1;  ///< share of attention layers without a sliding window
+  int mtp_layers = 0;  ///< multi-token prediction: layers that train beside the model
+  // Sliding windows.
+  double full_attention = 1;     ///< share of attention layers without one
+  int window = 0;                ///< tokens that a token of the others looks at
+  bool window_restarts = false;  ///< where the last ends, instead of going along with the token
 };
 
 /// Attention layers, whatever the kind of model.
@@ -61,6 +64,10 @@ double total_weights(const ModelShape& model);
 
 /// Width of the products of attention: multiply-adds of one token with one other, of scores and values.
 double attention_width(const ModelShape& model);
+
+/// Pairs of tokens that attention looks at in a sequence, mean over its layers, as a share of those that
+/// causality leaves.
+double attended_share(const ModelShape& model, int sequence);
 
 /// Error, with `name` in front, when a number is missing, negative or does not fit the others.
 void validate(const ModelShape& model, const std::string& name);
