@@ -1,18 +1,12 @@
 #include "advise/model.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/base.h"
 
 namespace stweaver {
 namespace {
-
-using Json = nlohmann::json;
 
 double mlp_weights(const ModelShape& model, double width, double ffn) {
   return (model.gated_mlp ? 3 : 2) * width * ffn;
@@ -118,67 +112,6 @@ void validate(const ModelShape& model, const std::string& name) {
     fail(name, ": ", model.heads, " attention heads cannot share ", model.kv_heads, " key and value heads");
   if (model.moe_layers > model.layers) fail(name, ": it has more layers of experts than layers");
   if (model.topk > model.experts) fail(name, ": a token goes to more experts than there are");
-}
-
-ModelShape read_model(const std::string& json, const std::string& name) {
-  const Json file = Json::parse(json, nullptr, false);
-  if (!file.is_object()) fail(name, ": not a JSON object; a model is the config.json of transformers");
-  const Json& config =
-      file.contains("text_config") && file["text_config"].is_object() ? file["text_config"] : file;
-  const auto number = [&](std::initializer_list<const char*> keys, int missing) {
-    for (const char* key : keys) {
-      if (!config.contains(key) || config[key].is_null()) continue;
-      if (!config[key].is_number_integer() || config[key] < 0 || config[key] > (1 << 24))
-        fail(name, ": ", key, " is no whole number that a model can have");
-      return config[key].get<int>();
-    }
-    return missing;
-  };
-  const auto flag = [&](const char* key, bool missing) {
-    return config.contains(key) && config[key].is_boolean() ? config[key].get<bool>() : missing;
-  };
-  const std::string type = config.contains("model_type") && config["model_type"].is_string()
-                               ? config["model_type"].get<std::string>()
-                               : "";
-  ModelShape model;
-  model.name = name;
-  model.layers = number({"num_hidden_layers", "n_layer", "num_layers"}, 0);
-  model.hidden = number({"hidden_size", "n_embd", "d_model"}, 0);
-  model.heads = number({"num_attention_heads", "n_head"}, 0);
-  if (model.layers == 0 || model.hidden == 0 || model.heads == 0)
-    fail(name,
-         ": it lacks num_hidden_layers, hidden_size or num_attention_heads; is it a model's config.json?");
-  model.kv_heads = number({"num_key_value_heads"}, model.heads);
-  model.head_dim = number({"head_dim"}, model.hidden / model.heads);
-  model.ffn = number({"intermediate_size", "n_inner", "ffn_dim"}, 4 * model.hidden);
-  model.vocabulary = number({"vocab_size"}, 0);
-  model.sequence = number({"max_position_embeddings", "n_positions"}, 4096);
-  if (model.sequence == 0) fail(name, ": max_position_embeddings is 0");
-  const bool plain =
-      type.starts_with("gpt2") || type.starts_with("gpt_neo") || type == "opt" || type == "bloom";
-  model.gated_mlp = !plain;
-  model.tied_embeddings = flag("tie_word_embeddings", plain);
-  model.query_norm = type.starts_with("qwen3");
-  model.experts = number({"num_experts", "num_local_experts", "n_routed_experts"}, 0);
-  if (model.experts > 0) {
-    model.topk = number({"num_experts_per_tok", "num_experts_per_token"}, 0);
-    model.expert_ffn = number({"moe_intermediate_size"}, model.ffn);
-    const std::int64_t shared = std::int64_t{number({"n_shared_experts"}, 0)} * model.expert_ffn;
-    if (shared > (1 << 24)) fail(name, ": its shared experts are larger than those of any model");
-    model.shared_ffn = number({"shared_expert_intermediate_size"}, static_cast<int>(shared));
-    model.moe_layers = model.layers - std::min(model.layers, number({"first_k_dense_replace"}, 0));
-    if (model.topk == 0) fail(name, ": it has experts, and does not say how many a token goes to");
-  }
-  model.kv_lora = number({"kv_lora_rank"}, 0);
-  if (model.kv_lora > 0) {
-    model.q_lora = number({"q_lora_rank"}, 0);
-    model.qk_nope = number({"qk_nope_head_dim"}, 128);
-    model.qk_rope = number({"qk_rope_head_dim"}, 64);
-    model.v_head = number({"v_head_dim"}, 128);
-  }
-  model.mtp_layers = number({"num_nextn_predict_layers"}, 0);
-  validate(model, name);
-  return model;
 }
 
 namespace {

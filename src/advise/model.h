@@ -64,17 +64,12 @@ double total_weights(const ModelShape& model);
 
 /// Width of the products of attention: multiply-adds of one token with one other, of scores and values.
 double attention_width(const ModelShape& model);
-
 /// Pairs of tokens that attention looks at in a sequence, mean over its layers, as a share of those that
 /// causality leaves.
 double attended_share(const ModelShape& model, int sequence);
 
 /// Error, with `name` in front, when a number is missing, negative or does not fit the others.
 void validate(const ModelShape& model, const std::string& name);
-
-/// Reads the `config.json` of a transformers model (LLaMA, Qwen, Mistral, GPT-2, DeepSeek, GPT-OSS and what
-/// uses their keys). Error, with `name` in front, for what is no such file.
-ModelShape read_model(const std::string& json, const std::string& name);
 
 /// Shapes of public models, from their published configurations.
 std::span<const ModelShape> known_models();
