@@ -35,6 +35,12 @@ int dense_layers(const ModelShape& model) {
   return model.mamba_layers > 0 ? 0 : model.layers - model.moe_layers;
 }
 
+ModelShape of_predicting_layers(const ModelShape& model) {
+  ModelShape same = model;
+  if (model.moe_layers > 0 && model.mamba_layers == 0) same.moe_layers = model.layers;
+  return same;
+}
+
 double attention_weights(const ModelShape& model) {
   const double h = model.hidden;
   if (model.kv_lora == 0) return h * model.head_dim * (2.0 * model.heads + 2.0 * model.kv_heads);

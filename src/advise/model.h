@@ -49,6 +49,9 @@ struct ModelShape {
 int attention_layers(const ModelShape& model);
 /// Layers with a dense MLP.
 int dense_layers(const ModelShape& model);
+/// A model all of whose layers are like those of multi-token prediction: with experts where it has any. Those
+/// of a hybrid are its mean.
+ModelShape of_predicting_layers(const ModelShape& model);
 
 /// Weights of one attention, of one expert, and of all that is not a routed expert nor an embedding (router
 /// and shared experts included, norms left out: less than a thousandth).

@@ -323,9 +323,10 @@ void read_experts(const ConfigFile& file, const ModelType& type, ModelShape& mod
 }
 
 int mlp_size(const ConfigFile& file, int hidden) {
+  constexpr std::int64_t kTooMuch = kMostNumber + 1;  // which validate() refuses
   const std::int64_t usual = std::int64_t{file.number({"expansion_ratio"}, 4)} * hidden;
   return file.number({"intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"},
-                     static_cast<int>(std::min<std::int64_t>(usual, 2 * kMostNumber)));
+                     static_cast<int>(std::min(usual, kTooMuch)));
 }
 
 }  // namespace
