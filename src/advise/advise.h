@@ -11,5 +11,6 @@
 #include "advise/measurements.h"   // IWYU pragma: export
 #include "advise/memory.h"         // IWYU pragma: export
 #include "advise/model.h"          // IWYU pragma: export
+#include "advise/model_file.h"     // IWYU pragma: export
 #include "advise/space.h"          // IWYU pragma: export
 #include "advise/time.h"           // IWYU pragma: export

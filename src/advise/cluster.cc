@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace stweaver {
@@ -16,6 +21,7 @@ struct Figures {
   double sustained;       // share of these rates
   double bandwidth;       // GB/s
   double memory;          // GiB that a program sees
+  const char* kind;       // of its memory
   double link, network;   // GB/s
   int domain;
   bool ultra;
@@ -38,17 +44,17 @@ struct Figures {
 //   is as the cube root of the power: GB200 (1200 W) from B200 (1000 W), and the H100 of 500 W from that of
 //   700 W.
 constexpr Figures kFigures[] = {
-    {"A100", 312, 312, 312, 0.757, 2039, 79.1, 300, 25, 8, false},
-    {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, 300, 25, 8, false},
-    {"A800", 312, 312, 312, 0.757, 2039, 79.1, 200, 25, 8, false},
-    {"H100", 989, 1979, 1979, 0.700, 3350, 79.1, 450, 50, 8, false},
-    {"H100-96GB-HBM2e-500W", 989, 1979, 1979, 0.626, 2400, 94.9, 450, 50, 8, false},
-    {"H800", 989, 1979, 1979, 0.700, 3350, 79.1, 200, 50, 8, false},
-    {"H200", 989, 1979, 1979, 0.700, 4800, 139.7, 450, 50, 8, false},
-    {"B200", 2250, 4500, 9000, 0.583, 7700, 178.3, 900, 50, 8, false},
-    {"B300", 2250, 4500, 13500, 0.583, 8000, 267.6, 900, 100, 8, true},
-    {"GB200", 2500, 5000, 10000, 0.558, 8000, 184.0, 900, 50, 72, false},
-    {"GB300", 2500, 5000, 15000, 0.558, 8000, 276.0, 900, 100, 72, true},
+    {"A100", 312, 312, 312, 0.757, 2039, 79.1, "HBM2e", 300, 25, 8, false},
+    {"A100-40GB", 312, 312, 312, 0.757, 1555, 39.4, "HBM2", 300, 25, 8, false},
+    {"A800", 312, 312, 312, 0.757, 2039, 79.1, "HBM2e", 200, 25, 8, false},
+    {"H100", 989, 1979, 1979, 0.700, 3350, 79.1, "HBM3", 450, 50, 8, false},
+    {"H100-96GB-HBM2e-500W", 989, 1979, 1979, 0.626, 2400, 94.9, "HBM2e", 450, 50, 8, false},
+    {"H800", 989, 1979, 1979, 0.700, 3350, 79.1, "HBM3", 200, 50, 8, false},
+    {"H200", 989, 1979, 1979, 0.700, 4800, 139.7, "HBM3e", 450, 50, 8, false},
+    {"B200", 2250, 4500, 9000, 0.583, 7700, 178.3, "HBM3e", 900, 50, 8, false},
+    {"B300", 2250, 4500, 13500, 0.583, 8000, 267.6, "HBM3e", 900, 100, 8, true},
+    {"GB200", 2500, 5000, 10000, 0.558, 8000, 184.0, "HBM3e", 900, 50, 72, false},
+    {"GB300", 2500, 5000, 15000, 0.558, 8000, 276.0, "HBM3e", 900, 100, 72, true},
 };
 
 std::vector<Gpu> make_gpus() {
@@ -73,9 +79,42 @@ std::vector<Gpu> make_gpus() {
   return gpus;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
+/// The words of a GPU's name, which is written in many ways: "NVIDIA A100-SXM4-80GB", "HGX H100 80GB HBM3".
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  std::erase(words, "");
+  if (!words.empty() && words.front() == "nvidia") words.erase(words.begin());
+  return words;
+}
+
+/// Whether a word says of a GPU what is so anyway: its socket, how many are joined, and its memory, as its
+/// maker counts that. Those for PCIe and pairs (NVL) are other GPUs.
+bool is_so_anyway(const std::string& word, const Figures& gpu) {
+  static constexpr std::string_view kSockets[] = {"sxm",  "sxm2", "sxm3", "sxm4",
+                                                  "sxm5", "sxm6", "hgx",  "dgx"};
+  if (std::ranges::count(kSockets, word) > 0 || word == text("nvl", gpu.domain)) return true;
+  if (words_of(gpu.kind).front() == word) return true;
+  int size = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+  return error == std::errc() && std::string_view(end) == "gb" &&
+         std::abs(size - gpu.memory) <= 0.1 * gpu.memory;
+}
+
+/// Whether a name has all words of a known one, and besides only what is so anyway.
+bool names(std::vector<std::string> words, const Figures& gpu) {
+  for (const std::string& word : words_of(gpu.name)) {
+    const auto found = std::ranges::find(words, word);
+    if (found == words.end()) return false;
+    words.erase(found);
+  }
+  return std::ranges::all_of(words, [&](const std::string& word) { return is_so_anyway(word, gpu); });
 }
 
 }  // namespace
@@ -86,16 +125,13 @@ std::span<const Gpu> known_gpus() {
 }
 
 const Gpu& known_gpu(const std::string& name) {
-  const Gpu* found = nullptr;
-  std::string names;
-  for (const Gpu& gpu : known_gpus()) {
-    names += " " + gpu.name;
-    const std::string known = lower(gpu.name);
-    const bool begins = lower(name) == known || lower(name).starts_with(known + "-");
-    if (begins && (found == nullptr || found->name.size() < gpu.name.size())) found = &gpu;
+  const std::vector<std::string> words = words_of(name);
+  std::string all;
+  for (std::size_t i = 0; i < std::size(kFigures); ++i) {
+    if (names(words, kFigures[i])) return known_gpus()[i];
+    all += text(" ", kFigures[i].name);
   }
-  if (found == nullptr) fail("no figures for the GPU ", name, "; there are some for", names);
-  return *found;
+  fail("no figures for the GPU ", name, "; there are some for", all);
 }
 
 double link_named(const std::string& name, const Gpu& gpu) {

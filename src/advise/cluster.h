@@ -26,8 +26,8 @@ struct Gpu {
 
 /// The GPUs that are known.
 std::span<const Gpu> known_gpus();
-/// One of them, by any case; a longer name that begins with one is that one ("H100-80GB"). Error that lists
-/// the names when there is none.
+/// One of them, as it is written here or elsewhere ("H100-80GB", "NVIDIA A100-SXM4-40GB"). Error that lists
+/// the names where a word is left over that tells of another GPU ("H100-PCIe").
 const Gpu& known_gpu(const std::string& name);
 
 /// Bytes per second of a link between GPUs, each direction: that of `gpu` for "nvlink", those of 16 lanes for

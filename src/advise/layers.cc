@@ -254,6 +254,15 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({shares}, kHalf * s.state, {.saved = {shares}});
 }
 
+Tensor layer(Tape& tape, const Sizes& s, Tensor x) {
+  const ModelShape& m = s.model;
+  const Tensor ahead = attention(tape, s, norm(tape, s, x));
+  const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
+  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, false, s.gathered);
+  const Tensor middle = joined(tape, s, attended, x);
+  return joined(tape, s, mlp(tape, s, norm(tape, s, middle)), middle);
+}
+
 /// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
 /// torchtitan's products that is queries, values, the gate, and the last.
 Tape layer_by_operator(const Job& job) {
@@ -298,13 +307,20 @@ double embedding_gradient(const Job& job) {
 Tape layer_tape(const Job& job) {
   if (job.configuration.recompute == Recompute::kOperators) return layer_by_operator(job);
   const Sizes s(job);
-  const ModelShape& m = job.model;
   Tape tape(kHalf * s.state);
-  const Tensor ahead = attention(tape, s, norm(tape, s, 0));
-  const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
-  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, false, s.gathered);
-  const Tensor middle = joined(tape, s, attended, 0);
-  joined(tape, s, mlp(tape, s, norm(tape, s, middle)), middle);
+  layer(tape, s, 0);
+  return tape;
+}
+
+Tape predicting_tape(const Job& job) {
+  Job ahead = job;
+  ahead.model = of_predicting_layers(job.model);
+  const Sizes s(ahead);
+  Tape tape(kHalf * s.state);
+  const Tensor token = tape.apply({}, kHalf * s.state, {.backward = embedding_gradient(job)});
+  const Tensor both = tape.apply({norm(tape, s, 0), norm(tape, s, token)}, 2 * kHalf * s.state);
+  const double weights = 2.0 * job.model.hidden * job.model.hidden;
+  layer(tape, s, product(tape, s, both, 2 * s.state, s.state, weights, false, s.taken));
   return tape;
 }
 

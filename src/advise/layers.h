@@ -12,6 +12,9 @@ inline constexpr double kHalf = 2;  ///< bytes of bf16
 
 /// One layer, the mean over kinds of layers, of one micro-batch on one rank.
 Tape layer_tape(const Job& job);
+/// A layer of multi-token prediction: what it is given and the embedding of the token ahead are made one and
+/// go through a layer like the last (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+Tape predicting_tape(const Job& job);
 /// Last norm, output layer and loss.
 Tape head_tape(const Job& job);
 

@@ -22,13 +22,17 @@ double optimizer_state_bytes(const Configuration& how) {
 
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
 /// whole on one rank each.
-double shared_weights(const Job& job) {
-  return dense_weights(job.model) / job.model.layers / job.configuration.tp;
+double shared_weights(const ModelShape& model, const Configuration& how) {
+  return dense_weights(model) / model.layers / how.tp;
 }
 
-double experts_weights(const Job& job) {
-  return all_expert_weights(job.model) / job.model.layers / job.configuration.ep /
-         job.configuration.expert_tp;
+double experts_weights(const ModelShape& model, const Configuration& how) {
+  return all_expert_weights(model) / model.layers / how.ep / how.expert_tp;
+}
+
+/// The same, all of them.
+double layer_weights(const Job& job) {
+  return shared_weights(job.model, job.configuration) + experts_weights(job.model, job.configuration);
 }
 
 double embedding_weights(const Job& job) {
@@ -65,10 +69,23 @@ struct StageWeights {
   double embeddings = 0;
 };
 
+/// Of the layers of multi-token prediction and what makes their inputs one, all of which the last stage has.
+/// They take the output layer that is there, and the embedding.
+void add_predicting_layers(const Job& job, StageWeights& weights) {
+  const Configuration& how = job.configuration;
+  const ModelShape model = of_predicting_layers(job.model);
+  const double projection = 2.0 * model.hidden * model.hidden / how.tp;
+  weights.shared += model.mtp_layers * (shared_weights(model, how) + projection);
+  weights.experts += model.mtp_layers * experts_weights(model, how);
+  if (how.pp > 1 && !model.tied_embeddings) weights.embeddings += embedding_weights(job);
+}
+
 StageWeights stage_weights(const Job& job, int stage) {
   const bool last = stage == job.configuration.pp - 1;
   const int layers = stage_layers(job, stage);
-  StageWeights weights{.shared = layers * shared_weights(job), .experts = layers * experts_weights(job)};
+  StageWeights weights{.shared = layers * shared_weights(job.model, job.configuration),
+                       .experts = layers * experts_weights(job.model, job.configuration)};
+  if (last && job.model.mtp_layers > 0) add_predicting_layers(job, weights);
   if (stage == 0) weights.embeddings += embedding_weights(job);
   // Learned positions, which nobody splits.
   if (stage == 0 && !job.configuration.rotary)
@@ -185,6 +202,50 @@ int in_transit(const Configuration& how, int stage) {
          (has_done_input ? 1 : 0);
 }
 
+constexpr double kLoss = 4;  // bytes of its gradient
+
+/// Backward through what kept its input alone: forward once more.
+std::size_t backward_again(const Tape& tape, Ledger& ledger, std::size_t input, std::size_t gradient) {
+  Tape::Kept again = tape.forward(ledger, input, true, false);
+  const std::size_t output = again.output;
+  gradient = tape.backward(ledger, std::move(again), gradient);
+  ledger.free(output);
+  return gradient;
+}
+
+/// A layer of multi-token prediction, and the output layer and loss behind it. Where there are several, each
+/// counts as if it took what the first takes.
+class Predicting {
+ public:
+  explicit Predicting(const Job& job)
+      : layer_(predicting_tape(job)), head_(head_tape(job)), keeps_(recomputed_layers(job) == 0) {}
+
+  struct Kept {
+    Tape::Kept layer;
+    Tape::Kept head;
+  };
+
+  [[nodiscard]] Kept forward(Ledger& ledger, std::size_t input) const {
+    Kept kept;
+    kept.layer = layer_.forward(ledger, input, keeps_, false);
+    kept.head = head_.forward(ledger, kept.layer.output, true, true);
+    ledger.free(kept.head.output);
+    return kept;
+  }
+
+  /// Its gradient of the input is added to one that is there.
+  void backward(Ledger& ledger, Kept kept, std::size_t input) const {
+    const std::size_t gradient = head_.backward(ledger, std::move(kept.head), ledger.allocate(kLoss));
+    ledger.free(keeps_ ? layer_.backward(ledger, std::move(kept.layer), gradient)
+                       : backward_again(layer_, ledger, input, gradient));
+  }
+
+ private:
+  Tape layer_;
+  Tape head_;
+  bool keeps_;
+};
+
 /// The passages of one stage, one after another, as an allocator sees them.
 class StageRun {
  public:
@@ -194,6 +255,7 @@ class StageRun {
         stage_(stage),
         layer_(layer_tape(job)),
         head_(head_tape(job)),
+        predicting_(job),
         state_(activation_bytes(job)),
         ledger_(ledger) {}
 
@@ -220,6 +282,8 @@ class StageRun {
     std::vector<std::size_t> inputs;  ///< of the chunk, and of layers that are recomputed
     std::vector<Tape::Kept> layers;
     Tape::Kept head;
+    std::vector<Predicting::Kept> predicting = {};
+    std::optional<std::size_t> shared = std::nullopt;  ///< what the head and those are given
     std::optional<std::size_t> mask = std::nullopt;
   };
 
@@ -246,10 +310,7 @@ class StageRun {
       passed.layers.push_back(layer_.forward(ledger_, x, keeps, i > 0 && keeps));
       x = passed.layers.back().output;
     }
-    if (has_head(passage.chunk)) {
-      passed.head = head_.forward(ledger_, x, true, !passed.layers.empty());
-      x = passed.head.output;
-    }
+    if (has_head(passage.chunk)) x = forward_head(passed, x);
     // What went to the next stage is let go, by an interleaved schedule only when it runs forward again; who
     // recomputes keeps the mask for that.
     if (x != passed.inputs.front()) sent_ = x;
@@ -258,12 +319,31 @@ class StageRun {
     if (passed.mask && recomputed == 0) ledger_.free(*std::exchange(passed.mask, std::nullopt));
   }
 
+  /// Tokens further ahead are predicted first (Megatron-LM, gpt_model.py, _postprocess). Returns the loss.
+  std::size_t forward_head(Passed& passed, std::size_t x) {
+    const bool owned = !passed.layers.empty(), shares = job_.model.mtp_layers > 0;
+    if (owned && shares) passed.shared = x;
+    for (int i = 0; i < job_.model.mtp_layers; ++i)
+      passed.predicting.push_back(predicting_.forward(ledger_, x));
+    passed.head = head_.forward(ledger_, x, true, owned && !shares);
+    return passed.head.output;
+  }
+
+  std::size_t backward_head(Passed& passed) {
+    const std::size_t gradient = head_.backward(ledger_, std::move(passed.head), ledger_.allocate(kLoss));
+    for (; !passed.predicting.empty(); passed.predicting.pop_back())
+      predicting_.backward(ledger_, std::move(passed.predicting.back()),
+                           passed.shared.value_or(passed.inputs.front()));
+    let_go(passed.shared);
+    return gradient;
+  }
+
   void backward(const Passage& passage) {
     let_go(done_input_);
     Passed passed = std::move(passed_.extract({passage.chunk, passage.batch}).mapped());
     std::size_t gradient = 0;
     if (has_head(passage.chunk)) {
-      gradient = head_.backward(ledger_, std::move(passed.head), ledger_.allocate(kLoss));
+      gradient = backward_head(passed);
     } else {
       gradient = ledger_.allocate(state_);
     }
@@ -273,10 +353,7 @@ class StageRun {
         gradient = layer_.backward(ledger_, std::move(passed.layers[i]), gradient);
         continue;
       }
-      Tape::Kept again = layer_.forward(ledger_, passed.inputs[i], true, false);
-      const std::size_t output = again.output;
-      gradient = layer_.backward(ledger_, std::move(again), gradient);
-      ledger_.free(output);
+      gradient = backward_again(layer_, ledger_, passed.inputs[i], gradient);
       if (i > 0) ledger_.free(passed.inputs[i]);
     }
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
@@ -293,13 +370,12 @@ class StageRun {
     if (block) ledger_.free(*std::exchange(block, std::nullopt));
   }
 
-  static constexpr double kLoss = 4;
-
   const Job& job_;
   const Configuration& how_;
   int stage_;
   Tape layer_;
   Tape head_;
+  Predicting predicting_;
   double state_;
   Ledger& ledger_;
   std::map<std::pair<int, int>, Passed> passed_;
@@ -330,6 +406,32 @@ LayerMemory layer_memory(const Tape& tape, double input, bool owned, bool keeps)
   return memory;
 }
 
+/// The same of a layer of multi-token prediction, with its head.
+LayerMemory predicting_memory(const Job& job) {
+  LayerMemory memory;
+  Ledger ledger;
+  const double input = activation_bytes(job);
+  const std::size_t x = ledger.allocate(input);
+  const Predicting predicting(job);
+  Predicting::Kept kept = predicting.forward(ledger, x);
+  memory.forward = ledger.peak() - input;
+  memory.kept = ledger.live() - input;
+  ledger.forget_peak();
+  predicting.backward(ledger, std::move(kept), x);
+  memory.backward = ledger.peak() - input;
+  return memory;
+}
+
+/// What the last stage needs at most for its head, and for layers of multi-token prediction before that.
+double head_memory(const ChunkMemory& parts, int predicting) {
+  const LayerMemory& ahead = parts.predicting;
+  const double head = std::max(parts.head.forward, parts.head.backward) + predicting * ahead.kept;
+  if (predicting == 0) return head;
+  // What they are given is there, and its gradient.
+  return std::max(head,
+                  2 * parts.state + (predicting - 1) * ahead.kept + std::max(ahead.forward, ahead.backward));
+}
+
 /// Whether PyTorch's optimizer runs, which makes its moments in the first step.
 bool has_plain_optimizer(const Configuration& how) {
   return !how.legacy && (!how.compiled || !how.transformer_engine);
@@ -356,7 +458,8 @@ ChunkMemory chunk_memory(const Job& job) {
           .first = layer_memory(layer, state, false, true),
           .plain = layer_memory(layer, state, true, true),
           .recomputed = recomputes ? layer_memory(layer, state, true, false) : LayerMemory(),
-          .head = layer_memory(head_tape(job), state, true, true)};
+          .head = layer_memory(head_tape(job), state, true, true),
+          .predicting = job.model.mtp_layers > 0 ? predicting_memory(job) : LayerMemory()};
 }
 
 RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
@@ -382,12 +485,11 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0)
     most = std::max(most, parts.recomputed.backward - parts.recomputed.kept - above * parts.plain.kept);
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
-  if (stage == how.pp - 1) most = std::max({most, parts.head.forward, parts.head.backward});
+  if (stage == how.pp - 1) most = std::max(most, head_memory(parts, job.model.mtp_layers));
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
   most += attention_mask(job, stage) + in_transit(how, stage) * parts.state;
   // Two layers' weights are gathered at a time: the one at work and the next.
-  if (how.zero == 3 && how.pp == 1)
-    most += 2 * how.weight_bytes * (shared_weights(job) + experts_weights(job));
+  if (how.zero == 3 && how.pp == 1) most += 2 * how.weight_bytes * layer_weights(job);
   const auto [gradient, root] = optimizer_blocks(job, states);
   memory.transient = std::max(most, gradient + root - memory.activations);
   memory.states *= job.calibration.states;
@@ -431,8 +533,7 @@ Trace rank_trace(const Job& job, int stage) {
   ledger.scale(job.calibration.activations);
   // Two gathered layers take turns for the whole step.
   if (how.zero == 3 && how.pp == 1)
-    for (int i = 0; i < 2; ++i)
-      ledger.allocate(how.weight_bytes * (shared_weights(job) + experts_weights(job)));
+    for (int i = 0; i < 2; ++i) ledger.allocate(how.weight_bytes * layer_weights(job));
   // Twice the depth shows the pipeline full, and a passage of each chunk behind one of its own kind.
   const int enough = 2 * std::max(how.pp, round_of(how));
   // The interleaved schedule goes in rounds.

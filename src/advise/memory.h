@@ -34,6 +34,7 @@ struct ChunkMemory {
   LayerMemory plain;       ///< a layer behind it
   LayerMemory recomputed;  ///< a layer that keeps its input only
   LayerMemory head;        ///< last norm, output layer, loss
+  LayerMemory predicting;  ///< a layer of multi-token prediction with a head of its own
 };
 ChunkMemory chunk_memory(const Job& job);
 

@@ -1,18 +1,12 @@
 #include "advise/model.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/base.h"
 
 namespace stweaver {
 namespace {
-
-using Json = nlohmann::json;
 
 double mlp_weights(const ModelShape& model, double width, double ffn) {
   return (model.gated_mlp ? 3 : 2) * width * ffn;
@@ -39,6 +33,12 @@ int attention_layers(const ModelShape& model) {
 
 int dense_layers(const ModelShape& model) {
   return model.mamba_layers > 0 ? 0 : model.layers - model.moe_layers;
+}
+
+ModelShape of_predicting_layers(const ModelShape& model) {
+  ModelShape same = model;
+  if (model.moe_layers > 0 && model.mamba_layers == 0) same.moe_layers = model.layers;
+  return same;
 }
 
 double attention_weights(const ModelShape& model) {
@@ -80,6 +80,13 @@ double attention_width(const ModelShape& model) {
   return model.heads * (model.qk_nope + model.qk_rope + model.v_head) / 2.0;
 }
 
+double attended_share(const ModelShape& model, int sequence) {
+  const double seen = std::min(1.0, static_cast<double>(model.window) / sequence);
+  // Of a window w and a sequence s: w s - w w / 2 of s s / 2 pairs, or s / w triangles of w w / 2.
+  const double windowed = model.window_restarts ? seen : seen * (2 - seen);
+  return model.full_attention + (1 - model.full_attention) * windowed;
+}
+
 void validate(const ModelShape& model, const std::string& name) {
   constexpr int kMost = 1 << 24;
   constexpr int kMostLayers = 1 << 13;
@@ -105,72 +112,12 @@ void validate(const ModelShape& model, const std::string& name) {
     within(model.qk_rope, 1, "the part of a head with positions");
     within(model.v_head, 1, "the size of a head's values");
   }
+  within(model.window, model.full_attention < 1 ? 1 : 0, "the window of attention");
   if (model.layers > kMostLayers) fail(name, ": ", model.layers, " layers, which no model has");
   if (model.heads % model.kv_heads != 0)
     fail(name, ": ", model.heads, " attention heads cannot share ", model.kv_heads, " key and value heads");
   if (model.moe_layers > model.layers) fail(name, ": it has more layers of experts than layers");
   if (model.topk > model.experts) fail(name, ": a token goes to more experts than there are");
-}
-
-ModelShape read_model(const std::string& json, const std::string& name) {
-  const Json file = Json::parse(json, nullptr, false);
-  if (!file.is_object()) fail(name, ": not a JSON object; a model is the config.json of transformers");
-  const Json& config =
-      file.contains("text_config") && file["text_config"].is_object() ? file["text_config"] : file;
-  const auto number = [&](std::initializer_list<const char*> keys, int missing) {
-    for (const char* key : keys) {
-      if (!config.contains(key) || config[key].is_null()) continue;
-      if (!config[key].is_number_integer() || config[key] < 0 || config[key] > (1 << 24))
-        fail(name, ": ", key, " is no whole number that a model can have");
-      return config[key].get<int>();
-    }
-    return missing;
-  };
-  const auto flag = [&](const char* key, bool missing) {
-    return config.contains(key) && config[key].is_boolean() ? config[key].get<bool>() : missing;
-  };
-  const std::string type = config.contains("model_type") && config["model_type"].is_string()
-                               ? config["model_type"].get<std::string>()
-                               : "";
-  ModelShape model;
-  model.name = name;
-  model.layers = number({"num_hidden_layers", "n_layer", "num_layers"}, 0);
-  model.hidden = number({"hidden_size", "n_embd", "d_model"}, 0);
-  model.heads = number({"num_attention_heads", "n_head"}, 0);
-  if (model.layers == 0 || model.hidden == 0 || model.heads == 0)
-    fail(name,
-         ": it lacks num_hidden_layers, hidden_size or num_attention_heads; is it a model's config.json?");
-  model.kv_heads = number({"num_key_value_heads"}, model.heads);
-  model.head_dim = number({"head_dim"}, model.hidden / model.heads);
-  model.ffn = number({"intermediate_size", "n_inner", "ffn_dim"}, 4 * model.hidden);
-  model.vocabulary = number({"vocab_size"}, 0);
-  model.sequence = number({"max_position_embeddings", "n_positions"}, 4096);
-  if (model.sequence == 0) fail(name, ": max_position_embeddings is 0");
-  const bool plain =
-      type.starts_with("gpt2") || type.starts_with("gpt_neo") || type == "opt" || type == "bloom";
-  model.gated_mlp = !plain;
-  model.tied_embeddings = flag("tie_word_embeddings", plain);
-  model.query_norm = type.starts_with("qwen3");
-  model.experts = number({"num_experts", "num_local_experts", "n_routed_experts"}, 0);
-  if (model.experts > 0) {
-    model.topk = number({"num_experts_per_tok", "num_experts_per_token"}, 0);
-    model.expert_ffn = number({"moe_intermediate_size"}, model.ffn);
-    const std::int64_t shared = std::int64_t{number({"n_shared_experts"}, 0)} * model.expert_ffn;
-    if (shared > (1 << 24)) fail(name, ": its shared experts are larger than those of any model");
-    model.shared_ffn = number({"shared_expert_intermediate_size"}, static_cast<int>(shared));
-    model.moe_layers = model.layers - std::min(model.layers, number({"first_k_dense_replace"}, 0));
-    if (model.topk == 0) fail(name, ": it has experts, and does not say how many a token goes to");
-  }
-  model.kv_lora = number({"kv_lora_rank"}, 0);
-  if (model.kv_lora > 0) {
-    model.q_lora = number({"q_lora_rank"}, 0);
-    model.qk_nope = number({"qk_nope_head_dim"}, 128);
-    model.qk_rope = number({"qk_rope_head_dim"}, 64);
-    model.v_head = number({"v_head_dim"}, 128);
-  }
-  model.mtp_layers = number({"num_nextn_predict_layers"}, 0);
-  validate(model, name);
-  return model;
 }
 
 namespace {
@@ -219,8 +166,10 @@ ModelShape with_mtp(ModelShape model, int layers) {
   return model;
 }
 
-ModelShape windowed(ModelShape model, double full) {
-  model.full_attention = full;
+/// Every second layer has a window.
+ModelShape windowed(ModelShape model, int window) {
+  model.window = window;
+  model.full_attention = 0.5;
   return model;
 }
 
@@ -264,8 +213,8 @@ std::vector<ModelShape> make_models() {
           moe(dense("qwen3_30b_a3b", 48, 2048, 6144, 32, 4, 151936, 40960, 128), 48, 128, 8, 768)),
       with_query_norm(
           moe(dense("qwen3_235b_a22b", 94, 4096, 12288, 64, 4, 151936, 40960, 128), 94, 128, 8, 1536)),
-      windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 0.5),
-      windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 0.5),
+      windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 128),
+      windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 128),
       with_mtp(
           mla(moe(dense("deepseek_v3", 61, 7168, 18432, 128, 128, 129280, 4096, 192), 58, 256, 8, 2048, 2048),
               1536),

@@ -38,14 +38,20 @@ struct ModelShape {
   int attention_layers = 0;  ///< 0 for all layers
   int mamba_layers = 0;
   int mamba_heads = 0;
-  int mtp_layers = 0;         ///< multi-token prediction: layers that train beside the model
-  double full_attention = 1;  ///< share of attention layers without a sliding window
+  int mtp_layers = 0;  ///< multi-token prediction: layers that train beside the model
+  // Sliding windows.
+  double full_attention = 1;     ///< share of attention layers without one
+  int window = 0;                ///< tokens that a token of the others looks at
+  bool window_restarts = false;  ///< where the last ends, instead of going along with the token
 };
 
 /// Attention layers, whatever the kind of model.
 int attention_layers(const ModelShape& model);
 /// Layers with a dense MLP.
 int dense_layers(const ModelShape& model);
+/// A model all of whose layers are like those of multi-token prediction: with experts where it has any. Those
+/// of a hybrid are its mean.
+ModelShape of_predicting_layers(const ModelShape& model);
 
 /// Weights of one attention, of one expert, and of all that is not a routed expert nor an embedding (router
 /// and shared experts included, norms left out: less than a thousandth).
@@ -61,13 +67,12 @@ double total_weights(const ModelShape& model);
 
 /// Width of the products of attention: multiply-adds of one token with one other, of scores and values.
 double attention_width(const ModelShape& model);
+/// Pairs of tokens that attention looks at in a sequence, mean over its layers, as a share of those that
+/// causality leaves.
+double attended_share(const ModelShape& model, int sequence);
 
 /// Error, with `name` in front, when a number is missing, negative or does not fit the others.
 void validate(const ModelShape& model, const std::string& name);
-
-/// Reads the `config.json` of a transformers model (LLaMA, Qwen, Mistral, GPT-2, DeepSeek, GPT-OSS and what
-/// uses their keys). Error, with `name` in front, for what is no such file.
-ModelShape read_model(const std::string& json, const std::string& name);
 
 /// Shapes of public models, from their published configurations.
 std::span<const ModelShape> known_models();

@@ -119,11 +119,11 @@ double products_and_attention(const View& view, const Passes& passes) {
                           (dense_weights(view.model) +
                            active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
                           rate;
-  // Flash attention skips what causality masks.
-  const double pairs = view.tokens * how.sequence * (how.flash_attention ? 0.5 : 1);
-  const double layers = attention_layers(view.model) * view.model.full_attention;
-  return products + 4 * passes.attention * pairs * attention_width(view.model) * layers /
-                        (attention_rate(view) * how.tp);
+  // Flash attention skips what causality and windows mask.
+  const double seen = how.flash_attention ? attended_share(view.model, how.sequence) / 2 : 1;
+  const double pairs = view.tokens * how.sequence * seen * attention_layers(view.model);
+  return products +
+         4 * passes.attention * pairs * attention_width(view.model) / (attention_rate(view) * how.tp);
 }
 
 /// Few tokens meet each expert, so that the weights of those of a rank count: for every micro-batch they are

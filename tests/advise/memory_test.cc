@@ -31,6 +31,40 @@ TEST(RankMemory, ClosedFormAndTraceSayTheSame) {
   }
 }
 
+/// DeepSeek-V3 on 16 stages, which differs by one layer of multi-token prediction.
+Job predicting_job(int layers) {
+  Job job{.model = known_model("deepseek_v3"), .gpu = known_gpu("h100"), .configuration = {}};
+  job.model.mtp_layers = layers;
+  job.configuration = {.gpus = 1024, .pp = 16, .ep = 64, .global_batch = 1024, .sequence = 4096};
+  return job;
+}
+
+TEST(RankMemory, LayersOfMultiTokenPredictionAreOnTheLastStage) {
+  const Job without = predicting_job(0), with = predicting_job(1);
+  EXPECT_DOUBLE_EQ(live_memory(with, 0).peak(), live_memory(without, 0).peak());
+  // A layer of experts, what makes two states one, and the embedding, which the first stage has otherwise.
+  const double experts = expert_weights(with.model) * 256 / 64;
+  const double shared =
+      attention_weights(with.model) + 3.0 * 7168 * 2048 + 7168.0 * 256 + 2.0 * 7168 * 7168 + 7168.0 * 129280;
+  const double states = live_memory(with, 15).states - live_memory(without, 15).states;
+  EXPECT_NEAR(states / ((6 + 12.0 / 64) * shared + 18 * experts), 1, 1e-9);
+}
+
+TEST(RankMemory, PredictedTokensHaveLogitsOfTheirOwnAtTheSameTime) {
+  const Job without = predicting_job(0), with = predicting_job(1);
+  const double logits = 4 * 4096.0 * 129280;  // in fp32
+  const double more = live_memory(with, 15).transient - live_memory(without, 15).transient;
+  EXPECT_GT(more, logits);
+  EXPECT_LT(more, logits + 2 * chunk_memory(with).plain.kept);
+  for (const int layers : {1, 2}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      Job job = predicting_job(layers);
+      job.configuration.recompute = recompute;
+      EXPECT_NEAR(difference(job, 15), 0, 0.01) << layers << name_of(recompute);
+    }
+  }
+}
+
 TEST(RankMemory, LayersKeepWhatKorthikantiCounts) {
   // Table 2 of arXiv 2205.05198: bytes of a layer per token and hidden unit, with dropout, without flash.
   Job job = pipeline_job();

@@ -218,5 +218,23 @@ TEST(StepTime, SoftmaxOfAnOddNumberOfHeadsIsLaunchedInPieces) {
   EXPECT_DOUBLE_EQ(step_time(job, constants).work, whole);
 }
 
+TEST(StepTime, PaysForWindowsAsFarAsTheyReach) {
+  Job job = job_of("llama3_8b");
+  job.configuration.sequence = 32768;
+  const double full = seconds(job);
+  job.model.full_attention = 0;
+  job.model.window = 32768;
+  EXPECT_DOUBLE_EQ(seconds(job), full);
+  job.model.window = 4096;
+  const double windowed = seconds(job);
+  job.model.window = 1;
+  const double hardly = seconds(job);
+  EXPECT_NEAR((windowed - hardly) / (full - hardly), 2.0 / 8, 0.02);
+  job.configuration.flash_attention = false;  // which computes all scores and masks most
+  const double masked = seconds(job);
+  job.model.full_attention = 1;
+  EXPECT_DOUBLE_EQ(seconds(job), masked);
+}
+
 }  // namespace
 }  // namespace stweaver
