@@ -481,8 +481,48 @@ def failed_capture(way: str, _gpus: int) -> None:
     require(way == "default" or served() > before, "STWeaver serves nothing any more")
 
 
+def switched_off(way: str, _gpus: int) -> None:
+    """Let another stream work on blocks of the arena after nothing is served there any more."""
+    start(way)
+    side = cuda.Stream()
+    blocks = [torch.ones(64 * MIB, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    reader = torch.zeros_like(blocks[0])
+    disable()
+    while blocks:
+        block = blocks.pop()
+        with cuda.stream(side):
+            side.wait_stream(cuda.default_stream())
+            cuda._sleep(LONG)
+            reader.copy_(block)
+        block.record_stream(side)
+        del block
+        torch.full_like(reader, 2)
+    require(all_ones(reader), "a block was given away while the other stream still read it")
+
+
+def other_device(way: str, gpus: int) -> str:
+    """Record a block for a stream of another device."""
+    if gpus < 2:
+        return "one GPU: not tried"
+    start(way)
+    side = cuda.Stream(device=1)
+    block = torch.ones(32 * MIB, dtype=torch.uint8, device="cuda:0")
+    address = block.data_ptr()
+    with cuda.stream(side):
+        cuda._sleep(LONG)
+    block.record_stream(side)
+    del block
+    later = torch.empty(32 * MIB, dtype=torch.uint8, device="cuda:0")
+    require(not side.query(), "no proof: the stream was done too early")
+    require(later.data_ptr() != address, "the block was given away while the other stream was at work")
+    side.synchronize()
+    return ""
+
+
 ALONE: dict[str, Callable[[str, int], str | None]] = {
     "record_stream of planned blocks": record_stream_planned,
+    "record_stream after it is off": switched_off,
+    "record_stream of another device": other_device,
     "IPC between processes": ipc,
     "NCCL collectives": nccl,
     "a capture that fails": failed_capture,

@@ -101,7 +101,7 @@ def main() -> None:
     importlib.import_module("stweaver.session").end()
     columns["passed on"] = medians(work, options.steps)
     disable()
-    columns["PyTorch again"] = medians(work, options.steps)
+    columns["switched off"] = medians(work, options.steps)
 
     rows = [[*key, *(f"{times[key]:.0f}" for times in columns.values())] for key in columns["PyTorch"]]
     text = table(("caller", "size", *(f"{name} ns" for name in columns)), rows)

@@ -12,6 +12,8 @@ from runs import ROOT, null_run
 NEEDS_TRITON = 'torch.compile("reduce-overhead")'
 # It uses memory wrongly on purpose, to prove that record_stream is needed: order_test.py has both sides.
 MISUSES_MEMORY = "record_stream"
+# It takes a stream that is at work for a while: order_test.py has its own.
+TAKES_TIME = "record_stream of another device"
 FEATURES = [
     "memory_allocated",
     "memory_reserved",
@@ -32,6 +34,7 @@ FEATURES = [
     "out of memory, and on",
     "off and on in a running job",
     "record_stream of planned blocks",
+    "record_stream after it is off",
     "IPC between processes",
     "NCCL collectives",
     "a capture that fails",
@@ -62,7 +65,7 @@ def test_every_feature_is_tried_here_or_said_to_be_left_out() -> None:
     names = {
         ast.literal_eval(key) for table in tables if isinstance(table, ast.Dict) for key in table.keys if key
     }
-    assert names == {*FEATURES, NEEDS_TRITON, MISUSES_MEMORY}
+    assert names == {*FEATURES, NEEDS_TRITON, MISUSES_MEMORY, TAKES_TIME}
 
 
 @pytest.mark.parametrize("feature", FEATURES)
