@@ -27,7 +27,7 @@ class Running:
     kind: str
     way: str
     watch: StepWatch | None
-    hold: int  # bytes; 0: no more than is used, and a little
+    options: Mapping[str, str]  # as of control.h
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -35,9 +35,15 @@ class Running:
         """The core."""
         return self.adapter.library
 
+    @property
+    def hold(self) -> int:
+        """Bytes; 0: no more than is used, and a little."""
+        return int(self.options.get("hold", 0))
+
 
 _latest: Running | None = None  # a process has one allocator, so one of these
 _is_forked = False  # while STWeaver was enabled
+_of_run: Mapping[str, PathLike] = {}  # what `stweaver run` names: for each call that names no other
 
 
 def enable(
@@ -54,7 +60,8 @@ def enable(
     """Record a few steps of the job, plan them in the background, and follow the plan.
 
     Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless an
-    argument asks for something: then the session begins anew with these arguments.
+    argument asks for something: then the session begins anew with these arguments. Under `stweaver run` paths
+    that are not among them stay those of the run.
 
     Args:
         device: "cuda" or "cpu"; None: $STWEAVER_DEVICE, else "cuda" where PyTorch sees a GPU.
@@ -79,9 +86,13 @@ def enable(
         _summarize_at_exit()
     arguments = (device, way, plan, save, trace, record_steps, hold, verbose)
     asked = any(argument is not None for argument in arguments)
+    kind = pytorch.device_kind(device or variables.DEVICE.value)  # under `stweaver run` this may enable
     if is_enabled() and not asked:
         return
-    kind = pytorch.device_kind(device or variables.DEVICE.value)
+    plan, save, trace = (
+        _of_run.get(name) if path is None else path
+        for name, path in (("plan", plan), ("save", save), ("trace", trace))
+    )
     options = {
         "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
     }
@@ -97,7 +108,16 @@ def enable(
         options["hold"] = str(hold_of.bytes_of(held))
     if variables.VERBOSE.value == "1" if verbose is None else verbose:
         options["verbose"] = "1"
+    if kind == "cuda":  # of PyTorch's allocators only this one keeps memory that nobody uses
+        options["simulate"] = "1"
     _start(kind, way or variables.WAY.value or "wrapper", options)
+
+
+def enable_for_run(paths: Mapping[str, PathLike]) -> None:
+    """Enable with these paths, by the names of enable()'s arguments; they also hold where the job enables."""
+    global _of_run
+    _of_run = paths
+    enable()
 
 
 def disable() -> None:
@@ -165,6 +185,11 @@ def end() -> None:
     _latest = replace(_latest, watch=None)
 
 
+def options() -> Mapping[str, str]:
+    """Those of the session, or of the last one when it has ended, by their names in control.h."""
+    return {} if _latest is None else _latest.options
+
+
 def finish() -> statistics.Stats:
     """End the session and tell how it went: what it was about at its end, and what was simulated by then."""
     before = stats()
@@ -202,8 +227,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     opened = (
         pluggable.open_adapter(kind, library) if way == "pluggable" else adapter.open_adapter(kind, library)
     )
-    # Of PyTorch's allocators only the one for CUDA keeps memory that nobody uses.
-    library.start(opened.session, {"simulate": "1", **options} if kind == "cuda" else options)
+    library.start(opened.session, options)
     watch = StepWatch(lambda: library.begin_step(opened.session))
     try:
         opened.install()
@@ -211,7 +235,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     except Error:
         library.stop(opened.session)
         raise
-    _latest = Running(opened, kind, way, watch, int(options.get("hold", 0)))
+    _latest = Running(opened, kind, way, watch, options)
 
 
 def _summarize_at_exit() -> None:

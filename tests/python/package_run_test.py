@@ -1,0 +1,50 @@
+"""`stweaver run` and jobs that enable STWeaver themselves: who decides what."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+pytestmark = pytest.mark.slow
+
+JOB = """
+import sys, torch, stweaver
+exec(sys.argv[1])
+weight = torch.ones(1 << 18, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+for _ in range(30):
+    (weight * weight).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+RUN = ("-m", "stweaver", "run", "--device", "cpu")
+
+
+def run(python: Run, folder: Path, begin: str, *options: str, **variables: str) -> str:
+    """Run the job, which does `begin` first; return its lines at exit."""
+    (folder / "train.py").write_text(JOB)
+    done = python(*RUN, *options, "--", sys.executable, "train.py", begin, cwd=folder, **variables)
+    assert done.returncode == 0, done.stderr
+    return "".join(line for line in done.stderr.splitlines(keepends=True) if "building" not in line)
+
+
+def test_what_a_job_enables_itself_leaves_the_plans_of_the_run(python: Run, tmp_path: Path) -> None:
+    begin = "stweaver.enable(hold=1.0)"
+    first = run(python, tmp_path, begin, "--record", "job.trace")
+    (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    assert f"saved {plan.name} for the next run" in first
+    assert "of 1.00 GiB to hold" in first
+    assert (tmp_path / "job.trace").stat().st_size > 0
+    for _ in range(2):
+        assert re.search(rf"of 1.00 GiB to hold .*; followed {plan.name}$", run(python, tmp_path, begin))
+
+
+def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run, tmp_path: Path) -> None:
+    assert "; followed no plan" in run(python, tmp_path, "stweaver.record('job.trace')")
+    (tmp_path / "own.plan").write_text("no plan")
+    line = run(python, tmp_path, "stweaver.enable(plan='own.plan', record_steps=40)")
+    assert "; did not follow own.plan: " in line
+    assert "next run" not in line
+    assert (tmp_path / "own.plan").exists(), "it is the job's"
