@@ -80,7 +80,8 @@ def enable(
     write has no "{device}", it is put before the suffix: job.trace becomes job-device0.trace.
 
     Raises:
-        Error: something is missing or does not fit; one line says what, and what to do. The job can go on.
+        Error: something is missing or does not fit; one line says what, and what to do. The job can go on,
+            and so does a session that runs.
     """
     if summary and variables.RUN.value != "1":
         _summarize_at_exit()
@@ -220,22 +221,51 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
         )
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
-    if _latest is not None and (_latest.kind, _latest.way) != (kind, way):
-        disable()
-    end()
+    opened = _open(kind, way)
+    opened.library.start(opened.session, options)  # options that it refuses end no session
+    before = _latest
+    try:
+        _give_way_to(opened)
+        _latest = Running(opened, kind, way, _put_in_the_way(opened), options)
+    except Error:
+        opened.library.stop(opened.session)
+        if before is not None and before.watch is not None:
+            _latest = _begun_again(before)
+        raise
+
+
+def _open(kind: str, way: str) -> Adapter:
     library = open_library()
-    opened = (
+    return (
         pluggable.open_adapter(kind, library) if way == "pluggable" else adapter.open_adapter(kind, library)
     )
-    library.start(opened.session, options)
-    watch = StepWatch(lambda: library.begin_step(opened.session))
+
+
+def _give_way_to(opened: Adapter) -> None:
+    """Let go of what ran until now; what is its own adapter has begun anew already."""
+    if _latest is None:
+        return
+    if _latest.adapter.path != opened.path:
+        disable()
+    elif _latest.watch is not None:
+        _latest.watch.detach()
+
+
+def _put_in_the_way(opened: Adapter) -> StepWatch:
+    """Begin to serve, and to see steps."""
+    watch = StepWatch(lambda: opened.library.begin_step(opened.session))
+    opened.install()
+    watch.attach()
+    return watch
+
+
+def _begun_again(session: Running) -> Running:
+    """Return the session with its options, from their beginning; ended if even that cannot be any more."""
     try:
-        opened.install()
-        watch.attach()
+        session.library.start(session.adapter.session, session.options)
+        return replace(session, watch=_put_in_the_way(session.adapter))
     except Error:
-        library.stop(opened.session)
-        raise
-    _latest = Running(opened, kind, way, watch, options)
+        return replace(session, watch=None)
 
 
 def _summarize_at_exit() -> None:
