@@ -154,7 +154,10 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     why = next(refusals, device.why_no_plan or "it did not fit")
     if plan != saved:
         return f"did not follow {plan.name}: {why}"
-    plan.unlink()
+    try:
+        plan.unlink(missing_ok=True)  # another job may have removed it
+    except OSError as error:  # a folder that is only to be read
+        return f"did not follow {plan.name}: {why}; it cannot be removed: {error.strerror}"
     return f"did not follow {plan.name}: {why}; the next run makes another"
 
 
