@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ _RELEVANT = (
 )
 # Larger files among the arguments are data, not settings.
 _MOST_BYTES = 1 << 20
-# These are read by a job, not written: one that changes while it runs was edited.
-_SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"}
+# These are read by a job: one that was there and changes while it runs was edited.
+_SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
 _LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
@@ -36,12 +36,16 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Job:
-    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes."""
+    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes.
+
+    `folder` is the one that it began in: it may go to another.
+    """
 
     name: str
     rank: int | None
     facts: Mapping[str, Any]
     outputs: frozenset[str] = frozenset()
+    folder: Path = field(default_factory=Path.cwd)
 
     @property
     def fingerprint(self) -> str:
@@ -96,12 +100,14 @@ class Job:
         return replace(self, facts={**self.facts, "files": files}, outputs=known)
 
     def written(self) -> set[str]:
-        """Return the arguments that name files which are not what they were when the job began."""
-        return {
-            word
-            for word in self.facts["command"]
-            if Path(word).suffix not in _SETTINGS and _digest(word) != self.facts["files"].get(word)
-        }
+        """Return the arguments that name files which this run has made or changed."""
+        return {word for word in self.facts["command"] if self._has_written(word)}
+
+    def _has_written(self, word: str) -> bool:
+        before, now = self.facts["files"].get(word), _digest(word, self.folder)
+        if now is None or now == before:
+            return False
+        return before is None or Path(word).suffix not in _SETTINGS
 
     @property
     def _label(self) -> str:
@@ -136,9 +142,10 @@ def _read_facts(path: Path) -> dict[str, Any]:
 def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:
     """Describe this process. `command` is its command line without the interpreter; None: as it is."""
     command = sys.orig_argv[1:] if command is None else command
+    folder = Path.cwd()
     facts = {
         "command": list(command),
-        "files": {word: digest for word in command if (digest := _digest(word))},
+        "files": {word: digest for word in command if (digest := _digest(word, folder))},
         "world_size": _first(_WORLD_SIZE),
         "rank": _first(_RANK),
         "environment": {name: os.environ[name] for name in _RELEVANT if name in os.environ},
@@ -146,7 +153,7 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
         "stweaver": __version__,
         "devices": _devices() if kind == "cuda" else ["cpu"],
     }
-    return Job(_name(command), rank(), facts)
+    return Job(_name(command), rank(), facts, folder=folder)
 
 
 def rank() -> int | None:
@@ -180,14 +187,18 @@ def _devices() -> list[Any]:
     return [*kinds]
 
 
-def _digest(word: str) -> str | None:
+def _digest(word: str, folder: Path) -> str | None:
     """Of the file that an argument names, by itself or behind a "=": the script, its settings."""
-    for name in (word, word.partition("=")[2]):
-        try:
-            if name and Path(name).is_file() and Path(name).stat().st_size <= _MOST_BYTES:
-                return hashlib.sha256(Path(name).read_bytes()).hexdigest()
-        except (OSError, ValueError):  # no file of ours, or no name of a file at all
-            pass
+    names = filter(None, (word, word.partition("=")[2]))
+    return next(filter(None, (_digest_of_file(folder / name) for name in names)), None)
+
+
+def _digest_of_file(path: Path) -> str | None:
+    try:
+        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError):  # no file of ours, or no name of a file at all
+        pass
     return None
 
 

@@ -52,14 +52,16 @@ def run_that_writes(folder: Path, *outputs: str) -> job.Job:
     return this
 
 
-@pytest.mark.parametrize("exists", [False, True])
-def test_what_a_run_writes_does_not_make_the_next_one_another_job(tmp_path: Path, exists: bool) -> None:
+@pytest.mark.parametrize(("output", "exists"), [("log.json", False), ("log.txt", False), ("log.txt", True)])
+def test_what_a_run_writes_does_not_make_the_next_one_another_job(
+    tmp_path: Path, output: str, exists: bool
+) -> None:
     if exists:
-        Path("log.json").write_text("of a run without STWeaver")
-    first = run_that_writes(tmp_path, "log.json")
-    assert first.outputs == {"log.json"}
+        Path(output).write_text("of a run without STWeaver")
+    first = run_that_writes(tmp_path, output)
+    assert first.outputs == {output}
     for _ in range(2):
-        assert run_that_writes(tmp_path, "log.json").fingerprint == first.fingerprint
+        assert run_that_writes(tmp_path, output).fingerprint == first.fingerprint
 
 
 def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
@@ -74,11 +76,32 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
         assert first.simulated(tmp_path) == {}
 
 
-def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path) -> None:
-    this = describe()
-    Path("llama.yaml").write_text("layers: 3")
+@pytest.mark.parametrize("name", ["llama.yaml", "llama.json"])
+def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path, name: str) -> None:
+    Path(name).write_text("layers: 2")
+    this = describe(f"--config={name}")
+    Path(name).write_text("layers: 3")
     assert this.written() == set()
-    assert describe().recognized(tmp_path).fingerprint != this.fingerprint
+    assert describe(f"--config={name}").recognized(tmp_path).fingerprint != this.fingerprint
+
+
+def test_a_job_that_goes_to_another_folder_has_written_none_of_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("words.txt").write_text("a")
+    this = describe("--config=llama.yaml", "words.txt", "log.txt")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    assert this.written() == set()
+    (tmp_path / "log.txt").write_text("here")
+    assert this.written() == {"log.txt"}
+
+
+def test_a_file_that_is_gone_was_not_written() -> None:
+    Path("words.txt").write_text("a")
+    this = describe("words.txt")
+    Path("words.txt").unlink()
+    assert this.written() == set()
 
 
 def test_a_facts_file_that_is_none_is_no_obstacle(tmp_path: Path) -> None:
