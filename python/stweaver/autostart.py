@@ -65,7 +65,7 @@ def _find_files() -> Files:
         return Files(options)
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
     options = {} if trace is None else {"trace": this.trace_path(trace)}
-    if variables.PLANS.value:
+    if variables.PLANS.value and job.is_program():
         folder = Path(variables.PLANS.value).absolute()
         try:
             return Files(options, _choose_plan(this, folder, options), folder)

@@ -1,6 +1,7 @@
 """Which job this process is, and the names of its files: a plan is found again only by the same job."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -143,9 +144,13 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
     """Describe this process. `command` is its command line without the interpreter; None: as it is."""
     command = sys.orig_argv[1:] if command is None else command
     folder = Path.cwd()
+    module = _module(command)
+    files = {word: digest for word in command if (digest := _digest(word, folder))}
+    if module and (digest := _digest_of_module(module)):
+        files[module] = digest
     facts = {
         "command": list(command),
-        "files": {word: digest for word in command if (digest := _digest(word, folder))},
+        "files": files,
         "world_size": _first(_WORLD_SIZE),
         "rank": _first(_RANK),
         "environment": {name: os.environ[name] for name in _RELEVANT if name in os.environ},
@@ -163,14 +168,55 @@ def rank() -> int | None:
 
 def is_launcher() -> bool:
     """Whether this process only starts others that train: torchrun and its kind."""
-    command = sys.orig_argv[1:]
-    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
-    return module in _LAUNCHERS or Path(sys.argv[0]).name in _LAUNCHERS
+    return _module(sys.orig_argv[1:]) in _LAUNCHERS or Path(sys.argv[0]).name in _LAUNCHERS
+
+
+def is_program(command: Sequence[str] | None = None) -> bool:
+    """Whether this process runs a file or a module: what comes from `-c` or standard input is no such thing.
+
+    A command line tells little of those: of a script on standard input nothing.
+    """
+    how, what = _what_runs(sys.orig_argv[1:] if command is None else command)
+    return how == "-m" or (how == "" and what != "-")
 
 
 def is_helper() -> bool:
     """Whether multiprocessing started this process: whose part of the job it does is not known."""
     return any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
+
+
+def _what_runs(command: Sequence[str]) -> tuple[str, str]:
+    """Read Python's command line: "-m" and a module, "-c" and a text, or "" and a script ("-": stdin)."""
+    words = iter(command)
+    for word in words:
+        if word == "-" or not word.startswith("-"):
+            return "", word
+        if word == "--check-hash-based-pycs":
+            next(words, "")
+        letters = "" if word.startswith("--") else word[1:]
+        taker = re.search("[cmWX]", letters)  # of the rest of the word, or else of the next one
+        if taker:
+            value = letters[taker.end() :] or next(words, "")
+            if taker[0] in "cm":
+                return f"-{taker[0]}", value
+    return "", "-"
+
+
+def _module(command: Sequence[str]) -> str:
+    """Return what `python -m` names; empty where Python was not called so."""
+    how, what = _what_runs(command)
+    return what if how == "-m" else ""
+
+
+def _digest_of_module(name: str) -> str | None:
+    """Of its file; of a package that of its `__main__`. Python imports what it lies in anyway."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, AttributeError, ValueError):  # there is none, or no spec of it
+        return None
+    return None if spec is None or spec.origin is None else _digest_of_file(Path(spec.origin))
 
 
 def _first(names: Sequence[str]) -> int | None:
@@ -205,6 +251,6 @@ def _digest_of_file(path: Path) -> str | None:
 def _name(command: Sequence[str]) -> str:
     """Make a word for people, from the script or module."""
     script = next((word for word in command if word.endswith(".py")), None)
-    if script is None and "-m" in command[:-1]:
-        script = command[command.index("-m") + 1].rpartition(".")[2]
+    if script is None:
+        script = _module(command).rpartition(".")[2]
     return re.sub(r"[^\w.-]", "_", Path(script or "job").stem) or "job"

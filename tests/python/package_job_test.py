@@ -172,6 +172,44 @@ def test_files_are_named_after_the_script(command: list[str], name: str) -> None
     assert job.describe("2.11", "cpu", command).name == name
 
 
+@pytest.mark.parametrize(("module", "file"), [("pkg.train", "train.py"), ("pkg", "__main__.py")])
+def test_a_changed_module_makes_another_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, file: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    fingerprints = set()
+    for text in ("raise SystemExit(1)", "raise SystemExit(2)", "raise SystemExit(1)"):
+        (tmp_path / "pkg" / file).write_text(text)
+        fingerprints.add(job.describe("2.11", "cpu", ["-m", module]).fingerprint)
+    assert len(fingerprints) == 2
+    this = job.describe("2.11", "cpu", ["-m", module])
+    assert this.written() == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_one"),
+    [
+        (["train.py", "-c", "-"], True),
+        (["-u", "-W", "ignore", "-X", "dev", "train.py"], True),
+        (["-Wignore", "-um", "train", "-c"], True),
+        (["-mtrain"], True),
+        (["-c", "train()"], False),
+        (["-uc", "train()"], False),
+        (["-u", "-"], False),
+        (["--check-hash-based-pycs", "always"], False),
+        ([], False),
+    ],
+)
+def test_a_program_that_is_not_in_a_file_is_no_job_that_is_known_again(
+    command: list[str], is_one: bool
+) -> None:
+    assert job.is_program(command) == is_one
+
+
 def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "from multiprocessing.spawn import spawn_main; spawn_main()"
     for command, is_one in (
@@ -189,6 +227,7 @@ def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) 
         (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
         (["train.py", "torchrun"], ["train.py", "torchrun"], False),
         (["-u", "-m", "train"], ["/home/train.py"], False),
+        (["train.py", "-m", "accelerate"], ["train.py", "-m", "accelerate"], False),
     ],
 )
 def test_what_starts_ranks_is_known_from_what_is_one(

@@ -48,3 +48,11 @@ def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run,
     assert "; did not follow own.plan: " in line
     assert "next run" not in line
     assert (tmp_path / "own.plan").exists(), "it is the job's"
+
+
+def test_a_script_from_standard_input_keeps_no_plan(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(JOB)
+    words = ("sh", "-c", f"{sys.executable} - '' < train.py")
+    done = python(*RUN, "--", *words, cwd=tmp_path)
+    assert re.search("; followed a plan made on the way$", done.stderr), done.stderr
+    assert not (tmp_path / ".stweaver").exists()
