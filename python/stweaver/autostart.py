@@ -59,12 +59,9 @@ def _tell_how_it_goes(files: Files) -> None:
 def _find_files() -> Files:
     trace = Path(variables.RECORD.value) if variables.RECORD.value else None
     if job.is_helper():  # several of them may be at the same point of the same script
-        options = (
-            {} if trace is None else {"trace": trace.with_name(f"{trace.stem}-{os.getpid()}{trace.suffix}")}
-        )
-        return Files(options)
+        return Files({} if trace is None else {"trace": _with_process(trace)})
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
-    options = {} if trace is None else {"trace": this.trace_path(trace)}
+    options = {} if trace is None else {"trace": _claimed(this.trace_path(trace))}
     if variables.PLANS.value and job.is_program():
         folder = Path(variables.PLANS.value).absolute()
         try:
@@ -72,6 +69,18 @@ def _find_files() -> Files:
         except OSError as error:
             _say(f"no plan is kept for the next run: {error}", this.rank)
     return Files(options, this)
+
+
+def _claimed(trace: Path) -> Path:
+    """Return where to record: not where a process records that has started this one."""
+    if variables.RECORDED.value == str(trace):
+        return _with_process(trace)
+    os.environ[variables.RECORDED.full_name] = str(trace)
+    return trace
+
+
+def _with_process(trace: Path) -> Path:
+    return trace.with_name(f"{trace.stem}-{os.getpid()}{trace.suffix}")
 
 
 def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.Job:

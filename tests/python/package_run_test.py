@@ -56,3 +56,19 @@ def test_a_script_from_standard_input_keeps_no_plan(python: Run, tmp_path: Path)
     done = python(*RUN, "--", *words, cwd=tmp_path)
     assert re.search("; followed a plan made on the way$", done.stderr), done.stderr
     assert not (tmp_path / ".stweaver").exists()
+
+
+def test_a_process_that_a_rank_starts_leaves_its_recording(python: Run, tmp_path: Path) -> None:
+    begin = """
+import os, subprocess
+if not os.environ.get("INNER"):
+    environment = {**os.environ, "INNER": "1"}
+    subprocess.run([sys.executable, *sys.argv], env=environment, check=True)
+"""
+    for _ in range(2):
+        done = run(python, tmp_path, begin, "--no-plan", "--record", "job.trace")
+        assert len(done.splitlines()) == 2
+    traces = sorted(path.name for path in tmp_path.glob("*.trace"))
+    assert len(traces) == 3, "the second run overwrites the first one's"
+    assert traces[-1] == "job.trace"
+    assert all(re.fullmatch(r"job-\d+\.trace", name) for name in traces[:-1])
