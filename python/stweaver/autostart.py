@@ -24,7 +24,7 @@ class Files:
     folder: Path | None = None
 
     @property
-    def rank(self) -> int | None:
+    def rank(self) -> str | None:
         """What to say with each line."""
         return None if self.whose is None else self.whose.rank
 
@@ -51,7 +51,7 @@ def _tell_how_it_goes(files: Files) -> None:
     """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
     if variables.LIVE.value and files.whose is not None:
         target = live.Target.parse(variables.LIVE.value)
-        if (files.rank or 0) == target.rank:
+        if (files.rank or "0") == str(target.rank):
             teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
             atexit.register(teller.stop)
 
@@ -174,6 +174,6 @@ def _of_device(path: Path | None, device: int) -> Path | None:
     return None if path is None else Path(str(path).replace("{device}", str(device)))
 
 
-def _say(line: str, rank: int | None) -> None:
+def _say(line: str, rank: str | None) -> None:
     who = "stweaver" if rank is None else f"stweaver, rank {rank}"
     console.say(line, who)

@@ -15,8 +15,16 @@ from stweaver import gpu
 from stweaver.statistics import Simulated
 from stweaver.version import __version__
 
-# The first of each that is set says it: torchrun, Slurm, Open MPI, MPICH.
-_RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+# The first of each that is set says it: torchrun, Lightning, Slurm, Open MPI, MPICH. Lightning's own launcher
+# sets no rank, but these two; where there is one host the local rank is all that need be said.
+_RANK: tuple[tuple[str, ...], ...] = (
+    ("RANK",),
+    ("NODE_RANK", "LOCAL_RANK"),
+    ("SLURM_PROCID",),
+    ("OMPI_COMM_WORLD_RANK",),
+    ("PMI_RANK",),
+    ("LOCAL_RANK",),
+)
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 # What else of the environment changes what a job asks for.
 _RELEVANT = (
@@ -43,7 +51,7 @@ class Job:
     """
 
     name: str
-    rank: int | None
+    rank: str | None
     facts: Mapping[str, Any]
     outputs: frozenset[str] = frozenset()
     folder: Path = field(default_factory=Path.cwd)
@@ -73,8 +81,9 @@ class Job:
         _write(path, facts)
 
     def keep_simulated(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
-        """Add what PyTorch would have reserved, by device, to what keep_facts() wrote."""
-        kept = {str(device): asdict(what) for device, what in simulated.items()}
+        """Add what PyTorch would have reserved, by device, to what is kept of other devices."""
+        known = self.simulated(folder) | dict(simulated)
+        kept = {str(device): asdict(what) for device, what in known.items()}
         document = _read_facts(self.facts_path(folder)) | {"simulated": kept}
         _write(self.facts_path(folder), document)
 
@@ -152,7 +161,7 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
         "command": list(command),
         "files": files,
         "world_size": _first(_WORLD_SIZE),
-        "rank": _first(_RANK),
+        "rank": _numbers_of_rank(),
         "environment": {name: os.environ[name] for name in _RELEVANT if name in os.environ},
         "torch": torch_version,
         "stweaver": __version__,
@@ -161,9 +170,9 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
     return Job(_name(command), rank(), facts, folder=folder)
 
 
-def rank() -> int | None:
-    """Return the rank of this process; None when the job is just this one."""
-    return _first(_RANK) if (_first(_WORLD_SIZE) or 1) > 1 else None
+def rank() -> str | None:
+    """Name the rank of this process: "3", or "0.3" by host and rank there; None for a job of just this."""
+    return _numbers_of_rank() if (_first(_WORLD_SIZE) or 1) > 1 else None
 
 
 def is_launcher() -> bool:
@@ -220,8 +229,17 @@ def _digest_of_module(name: str) -> str | None:
 
 
 def _first(names: Sequence[str]) -> int | None:
-    values = (os.environ.get(name, "") for name in names)
-    return next((int(value) for value in values if value.isdecimal()), None)
+    return next((number for number in map(_number, names) if number is not None), None)
+
+
+def _numbers_of_rank() -> str | None:
+    said = ([_number(name) for name in names] for names in _RANK)
+    return next((".".join(map(str, numbers)) for numbers in said if None not in numbers), None)
+
+
+def _number(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else None
 
 
 def _devices() -> list[Any]:

@@ -15,7 +15,12 @@ OTHER = gpu.Gpu("NVIDIA L4", 24_152_899_584)
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (*job._RANK, *job._WORLD_SIZE, *job._RELEVANT, "CUDA_VISIBLE_DEVICES"):
+    for name in (
+        *(name for names in job._RANK for name in names),
+        *job._WORLD_SIZE,
+        *job._RELEVANT,
+        "CUDA_VISIBLE_DEVICES",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("train()")
@@ -71,6 +76,9 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     first.keep_simulated(tmp_path, simulated)
     for _ in range(2):
         assert run_that_writes(tmp_path, "log.json").simulated(tmp_path) == simulated
+    other = {1: Simulated(steps=6, requested=7, reserved=8)}
+    first.keep_simulated(tmp_path, other)
+    assert first.simulated(tmp_path) == simulated | other, "each device has its own"
     for bad in ('{"simulated": 3}', '{"simulated": {"a": {}}}', '{"simulated": {"0": {}}}', "["):
         first.facts_path(tmp_path).write_text(bad)
         assert first.simulated(tmp_path) == {}
@@ -158,6 +166,26 @@ def test_each_rank_has_files_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert f"-rank{rank}-" in describe().plan_path(tmp_path).name
     assert len(paths) == 4
     assert tmp_path / "job-rank1.trace" in paths
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"RANK": "3", "LOCAL_RANK": "1", "NODE_RANK": "1"}, "3"),
+        ({"NODE_RANK": "1", "LOCAL_RANK": "2"}, "1.2"),
+        ({"LOCAL_RANK": "2"}, "2"),
+        ({"SLURM_PROCID": "5", "LOCAL_RANK": "1"}, "5"),
+        ({"RANK": "3", "WORLD_SIZE": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_rank_is_what_the_launcher_says_of_it(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], rank: str | None
+) -> None:
+    for name, value in {"WORLD_SIZE": "8", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert job.rank() == rank
+    assert describe().rank == rank
 
 
 @pytest.mark.parametrize(
