@@ -159,6 +159,11 @@ def is_enabled() -> bool:
     return _latest is not None and _latest.watch is not None
 
 
+def is_forked() -> bool:
+    """Whether this process was forked from one in which STWeaver was enabled: it cannot be here."""
+    return _is_forked
+
+
 def stats() -> statistics.Stats:
     """Tell what was served, from where, and what is reserved; also after disable().
 
@@ -227,6 +232,8 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     try:
         _give_way_to(opened)
         _latest = Running(opened, kind, way, _put_in_the_way(opened), options)
+        if before is not None and before.adapter.path == opened.path:
+            _latest = replace(_latest, began=before.began)  # it counts on from there
     except Error:
         opened.library.stop(opened.session)
         if before is not None and before.watch is not None:

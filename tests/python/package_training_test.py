@@ -120,6 +120,17 @@ def test_a_refused_enable_leaves_the_session_that_runs(python: Run) -> None:
     assert misses == "0", "after disable() it is out of the way"
 
 
+def test_seconds_count_on_as_all_else_when_a_session_begins_anew(python: Run) -> None:
+    script = (
+        "import stweaver, time\n"
+        "stweaver.enable(device='cpu')\n"
+        "time.sleep(0.2)\n"
+        "stweaver.enable(device='cpu', hold=1)\n"
+        "print(stweaver.stats().seconds >= 0.2)\n"
+    )
+    assert python("-c", script).stdout == "True\n"
+
+
 def test_what_is_no_number_of_gib_cannot_be_held(python: Run) -> None:
     script = (
         "import stweaver\n"
