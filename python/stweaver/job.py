@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,7 @@ _SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
 _LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
+    "deepspeed.launcher.launch",
 }
 
 
@@ -131,10 +133,12 @@ def _outputs_in(path: Path) -> list[str]:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """All or nothing: other processes may read it meanwhile."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """All or nothing: other processes may read it meanwhile. Other users may not: there may be secrets."""
+    file, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    draft = Path(name)
     try:
-        draft.write_text(json.dumps(document, indent=2) + "\n")
+        with os.fdopen(file, "w") as stream:
+            stream.write(json.dumps(document, indent=2) + "\n")
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

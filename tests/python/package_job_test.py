@@ -112,6 +112,14 @@ def test_a_file_that_is_gone_was_not_written() -> None:
     assert this.written() == set()
 
 
+def test_the_facts_of_a_job_are_for_its_user_alone(tmp_path: Path) -> None:
+    this = describe("--token=secret")
+    for _ in range(2):
+        this.keep_facts(tmp_path)
+        assert this.facts_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob("*.part"))
+
+
 def test_a_facts_file_that_is_none_is_no_obstacle(tmp_path: Path) -> None:
     for number, text in enumerate(("", "[]", '{"outputs": 3}', '{"outputs": [1]}')):
         (tmp_path / f"train-{number}.json").write_text(text)
@@ -253,6 +261,7 @@ def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) 
     [
         (["/venv/bin/torchrun", "train.py"], ["/venv/bin/torchrun", "train.py"], True),
         (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
+        (["-u", "-m", "deepspeed.launcher.launch", "train.py"], ["-m", "train.py"], True),
         (["train.py", "torchrun"], ["train.py", "torchrun"], False),
         (["-u", "-m", "train"], ["/home/train.py"], False),
         (["train.py", "-m", "accelerate"], ["train.py", "-m", "accelerate"], False),
