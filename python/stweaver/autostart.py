@@ -3,7 +3,7 @@
 import atexit
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stweaver import console, job, live, pytorch, session, summary, variables
@@ -12,19 +12,25 @@ from stweaver.statistics import DeviceStats, Simulated, Stats
 
 # A saved plan that served fewer of its run's requests is of no use to the next.
 GOOD_SHARE = 0.5
+_PATHS = ("plan", "save", "trace")
 
 
 @dataclass(frozen=True)
 class Files:
-    """The options of a session that name files; whose they are, where that is known."""
+    """The options of a session that name files; whose they are and which folder keeps plans, if any."""
 
     options: dict[str, Path]
     whose: job.Job | None = None
+    folder: Path | None = None
 
     @property
-    def rank(self) -> int | None:
+    def rank(self) -> str | None:
         """What to say with each line."""
         return None if self.whose is None else self.whose.rank
+
+    def of_session(self, options: Mapping[str, str]) -> "Files":
+        """Name those of a session: the job itself may have named others."""
+        return replace(self, options={name: Path(options[name]) for name in _PATHS if name in options})
 
 
 def start() -> None:
@@ -33,12 +39,7 @@ def start() -> None:
         return
     try:
         files = _find_files()
-        session.enable(
-            plan=files.options.get("plan"),
-            save=files.options.get("save"),
-            trace=files.options.get("trace"),
-            verbose=variables.VERBOSE.value == "1",
-        )
+        session.enable_for_run(files.options)
         atexit.register(_finish, os.getpid(), files)
         _tell_how_it_goes(files)
     except Exception as error:  # whatever it is, the job must not fail for it
@@ -50,7 +51,7 @@ def _tell_how_it_goes(files: Files) -> None:
     """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
     if variables.LIVE.value and files.whose is not None:
         target = live.Target.parse(variables.LIVE.value)
-        if (files.rank or 0) == target.rank:
+        if (files.rank or "0") == str(target.rank):
             teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
             atexit.register(teller.stop)
 
@@ -58,18 +59,28 @@ def _tell_how_it_goes(files: Files) -> None:
 def _find_files() -> Files:
     trace = Path(variables.RECORD.value) if variables.RECORD.value else None
     if job.is_helper():  # several of them may be at the same point of the same script
-        options = (
-            {} if trace is None else {"trace": trace.with_name(f"{trace.stem}-{os.getpid()}{trace.suffix}")}
-        )
-        return Files(options)
+        return Files({} if trace is None else {"trace": _with_process(trace)})
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
-    options = {} if trace is None else {"trace": this.trace_path(trace)}
-    if variables.PLANS.value:
+    options = {} if trace is None else {"trace": _claimed(this.trace_path(trace))}
+    if variables.PLANS.value and job.is_program():
+        folder = Path(variables.PLANS.value).absolute()
         try:
-            this = _choose_plan(this, Path(variables.PLANS.value), options)
+            return Files(options, _choose_plan(this, folder, options), folder)
         except OSError as error:
             _say(f"no plan is kept for the next run: {error}", this.rank)
     return Files(options, this)
+
+
+def _claimed(trace: Path) -> Path:
+    """Return where to record: not where a process records that has started this one."""
+    if variables.RECORDED.value == str(trace):
+        return _with_process(trace)
+    os.environ[variables.RECORDED.full_name] = str(trace)
+    return trace
+
+
+def _with_process(trace: Path) -> Path:
+    return trace.with_name(f"{trace.stem}-{os.getpid()}{trace.suffix}")
 
 
 def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.Job:
@@ -92,20 +103,19 @@ def _plans(path: Path) -> list[Path]:
 
 def _leave_out_outputs(files: Files) -> Files:
     """Call the plans what the job's next run will look for, when what this one wrote is there."""
-    if files.whose is None or "save" not in files.options:
+    if files.whose is None or files.folder is None:
         return files
-    path = files.options["save"]
     this = files.whose.without(files.whose.written())
     if this == files.whose:
         return files
-    renamed = this.plan_path(path.parent)
-    if this.fingerprint != files.whose.fingerprint:
+    path, renamed = files.whose.plan_path(files.folder), this.plan_path(files.folder)
+    if renamed != path:
         for plan in _plans(path):
             plan.replace(plan.with_name(plan.name.replace(files.whose.fingerprint, this.fingerprint)))
-        files.whose.facts_path(path.parent).unlink(missing_ok=True)
-    this.keep_facts(path.parent)
+        files.whose.facts_path(files.folder).unlink(missing_ok=True)
+    this.keep_facts(files.folder)
     changed = {name: renamed if option == path else option for name, option in files.options.items()}
-    return Files(changed, this)
+    return replace(files, options=changed, whose=this)
 
 
 def _finish(process: int, files: Files) -> None:
@@ -113,6 +123,7 @@ def _finish(process: int, files: Files) -> None:
     if os.getpid() != process:
         return
     stats = session.finish()
+    files = files.of_session(session.options())
     try:
         files = _leave_out_outputs(files)
         earlier = _simulated_earlier(files, stats)
@@ -127,32 +138,42 @@ def _finish(process: int, files: Files) -> None:
 
 def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
     """Return what earlier runs of the job know of PyTorch, and keep what this one knows for later ones."""
-    if files.whose is None or "save" not in files.options:
+    if files.whose is None or files.folder is None:
         return {}
-    folder = files.options["save"].parent
     known = {device.device: device.simulated for device in stats.devices if device.simulated is not None}
     if known:
-        files.whose.keep_simulated(folder, known)
-    return files.whose.simulated(folder)
+        files.whose.keep_simulated(files.folder, known)
+    return files.whose.simulated(files.folder)
 
 
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
-    """Say what became of the plan. One that fitted badly is removed, so that the next run makes a new one."""
-    path = Path(str(files.options.get("save", "")).replace("{device}", str(device.device)))
-    if "plan" in files.options and path.is_file():
-        if device.served.share >= GOOD_SHARE:
-            return f"followed {path.name}"
-        if device.why_no_plan.startswith("steps differ"):
-            return f"no plan: {device.why_no_plan}"
-        path.unlink()
-        refused = f"stweaver[{device.device}]: not following the plan: "
-        refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
-        why = next(refusals, device.why_no_plan or "it did not fit")
-        return f"did not follow {path.name}: {why}; the next run makes another"
-    made = summary.fate_of(device)
-    return made + (f", saved {path.name} for the next run" if path.is_file() else "")
+    """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
+    plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
+    if plan is None or not plan.is_file():
+        made = summary.fate_of(device)
+        if saved is None or not saved.is_file():
+            return made
+        return f"{made}, saved {saved.name} for the next run"
+    if device.served.share >= GOOD_SHARE:
+        return f"followed {plan.name}"
+    if device.why_no_plan.startswith("steps differ"):
+        return f"no plan: {device.why_no_plan}"
+    refused = f"stweaver[{device.device}]: not following the plan: "
+    refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
+    why = next(refusals, device.why_no_plan or "it did not fit")
+    if plan != saved:
+        return f"did not follow {plan.name}: {why}"
+    try:
+        plan.unlink(missing_ok=True)  # another job may have removed it
+    except OSError as error:  # a folder that is only to be read
+        return f"did not follow {plan.name}: {why}; it cannot be removed: {error.strerror}"
+    return f"did not follow {plan.name}: {why}; the next run makes another"
 
 
-def _say(line: str, rank: int | None) -> None:
+def _of_device(path: Path | None, device: int) -> Path | None:
+    return None if path is None else Path(str(path).replace("{device}", str(device)))
+
+
+def _say(line: str, rank: str | None) -> None:
     who = "stweaver" if rank is None else f"stweaver, rank {rank}"
     console.say(line, who)

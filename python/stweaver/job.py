@@ -1,12 +1,14 @@
 """Which job this process is, and the names of its files: a plan is found again only by the same job."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,16 @@ from stweaver import gpu
 from stweaver.statistics import Simulated
 from stweaver.version import __version__
 
-# The first of each that is set says it: torchrun, Slurm, Open MPI, MPICH.
-_RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+# The first of each that is set says it: torchrun, Lightning, Slurm, Open MPI, MPICH. Lightning's own launcher
+# sets no rank, but these two; where there is one host the local rank is all that need be said.
+_RANK: tuple[tuple[str, ...], ...] = (
+    ("RANK",),
+    ("NODE_RANK", "LOCAL_RANK"),
+    ("SLURM_PROCID",),
+    ("OMPI_COMM_WORLD_RANK",),
+    ("PMI_RANK",),
+    ("LOCAL_RANK",),
+)
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 # What else of the environment changes what a job asks for.
 _RELEVANT = (
@@ -26,22 +36,27 @@ _RELEVANT = (
 )
 # Larger files among the arguments are data, not settings.
 _MOST_BYTES = 1 << 20
-# These are read by a job, not written: one that changes while it runs was edited.
-_SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"}
+# These are read by a job: one that was there and changes while it runs was edited.
+_SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
 _LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
+    "deepspeed.launcher.launch",
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes."""
+    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes.
+
+    `folder` is the one that it began in: it may go to another.
+    """
 
     name: str
-    rank: int | None
+    rank: str | None
     facts: Mapping[str, Any]
     outputs: frozenset[str] = frozenset()
+    folder: Path = field(default_factory=Path.cwd)
 
     @property
     def fingerprint(self) -> str:
@@ -68,8 +83,9 @@ class Job:
         _write(path, facts)
 
     def keep_simulated(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
-        """Add what PyTorch would have reserved, by device, to what keep_facts() wrote."""
-        kept = {str(device): asdict(what) for device, what in simulated.items()}
+        """Add what PyTorch would have reserved, by device, to what is kept of other devices."""
+        known = self.simulated(folder) | dict(simulated)
+        kept = {str(device): asdict(what) for device, what in known.items()}
         document = _read_facts(self.facts_path(folder)) | {"simulated": kept}
         _write(self.facts_path(folder), document)
 
@@ -96,12 +112,14 @@ class Job:
         return replace(self, facts={**self.facts, "files": files}, outputs=known)
 
     def written(self) -> set[str]:
-        """Return the arguments that name files which are not what they were when the job began."""
-        return {
-            word
-            for word in self.facts["command"]
-            if Path(word).suffix not in _SETTINGS and _digest(word) != self.facts["files"].get(word)
-        }
+        """Return the arguments that name files which this run has made or changed."""
+        return {word for word in self.facts["command"] if self._has_written(word)}
+
+    def _has_written(self, word: str) -> bool:
+        before, now = self.facts["files"].get(word), _digest(word, self.folder)
+        if now is None or now == before:
+            return False
+        return before is None or Path(word).suffix not in _SETTINGS
 
     @property
     def _label(self) -> str:
@@ -115,10 +133,12 @@ def _outputs_in(path: Path) -> list[str]:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """All or nothing: other processes may read it meanwhile."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """All or nothing: other processes may read it meanwhile. Other users may not: there may be secrets."""
+    file, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    draft = Path(name)
     try:
-        draft.write_text(json.dumps(document, indent=2) + "\n")
+        with os.fdopen(file, "w") as stream:
+            stream.write(json.dumps(document, indent=2) + "\n")
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -136,29 +156,41 @@ def _read_facts(path: Path) -> dict[str, Any]:
 def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:
     """Describe this process. `command` is its command line without the interpreter; None: as it is."""
     command = sys.orig_argv[1:] if command is None else command
+    folder = Path.cwd()
+    module = _module(command)
+    files = {word: digest for word in command if (digest := _digest(word, folder))}
+    if module and (digest := _digest_of_module(module)):
+        files[module] = digest
     facts = {
         "command": list(command),
-        "files": {word: digest for word in command if (digest := _digest(word))},
+        "files": files,
         "world_size": _first(_WORLD_SIZE),
-        "rank": _first(_RANK),
+        "rank": _numbers_of_rank(),
         "environment": {name: os.environ[name] for name in _RELEVANT if name in os.environ},
         "torch": torch_version,
         "stweaver": __version__,
         "devices": _devices() if kind == "cuda" else ["cpu"],
     }
-    return Job(_name(command), rank(), facts)
+    return Job(_name(command), rank(), facts, folder=folder)
 
 
-def rank() -> int | None:
-    """Return the rank of this process; None when the job is just this one."""
-    return _first(_RANK) if (_first(_WORLD_SIZE) or 1) > 1 else None
+def rank() -> str | None:
+    """Name the rank of this process: "3", or "0.3" by host and rank there; None for a job of just this."""
+    return _numbers_of_rank() if (_first(_WORLD_SIZE) or 1) > 1 else None
 
 
 def is_launcher() -> bool:
     """Whether this process only starts others that train: torchrun and its kind."""
-    command = sys.orig_argv[1:]
-    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
-    return module in _LAUNCHERS or Path(sys.argv[0]).name in _LAUNCHERS
+    return _module(sys.orig_argv[1:]) in _LAUNCHERS or Path(sys.argv[0]).name in _LAUNCHERS
+
+
+def is_program(command: Sequence[str] | None = None) -> bool:
+    """Whether this process runs a file or a module: what comes from `-c` or standard input is no such thing.
+
+    A command line tells little of those: of a script on standard input nothing.
+    """
+    how, what = _what_runs(sys.orig_argv[1:] if command is None else command)
+    return how == "-m" or (how == "" and what != "-")
 
 
 def is_helper() -> bool:
@@ -166,9 +198,52 @@ def is_helper() -> bool:
     return any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
 
 
+def _what_runs(command: Sequence[str]) -> tuple[str, str]:
+    """Read Python's command line: "-m" and a module, "-c" and a text, or "" and a script ("-": stdin)."""
+    words = iter(command)
+    for word in words:
+        if word == "-" or not word.startswith("-"):
+            return "", word
+        if word == "--check-hash-based-pycs":
+            next(words, "")
+        letters = "" if word.startswith("--") else word[1:]
+        taker = re.search("[cmWX]", letters)  # of the rest of the word, or else of the next one
+        if taker:
+            value = letters[taker.end() :] or next(words, "")
+            if taker[0] in "cm":
+                return f"-{taker[0]}", value
+    return "", "-"
+
+
+def _module(command: Sequence[str]) -> str:
+    """Return what `python -m` names; empty where Python was not called so."""
+    how, what = _what_runs(command)
+    return what if how == "-m" else ""
+
+
+def _digest_of_module(name: str) -> str | None:
+    """Of its file; of a package that of its `__main__`. Python imports what it lies in anyway."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, AttributeError, ValueError):  # there is none, or no spec of it
+        return None
+    return None if spec is None or spec.origin is None else _digest_of_file(Path(spec.origin))
+
+
 def _first(names: Sequence[str]) -> int | None:
-    values = (os.environ.get(name, "") for name in names)
-    return next((int(value) for value in values if value.isdecimal()), None)
+    return next((number for number in map(_number, names) if number is not None), None)
+
+
+def _numbers_of_rank() -> str | None:
+    said = ([_number(name) for name in names] for names in _RANK)
+    return next((".".join(map(str, numbers)) for numbers in said if None not in numbers), None)
+
+
+def _number(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else None
 
 
 def _devices() -> list[Any]:
@@ -180,20 +255,24 @@ def _devices() -> list[Any]:
     return [*kinds]
 
 
-def _digest(word: str) -> str | None:
+def _digest(word: str, folder: Path) -> str | None:
     """Of the file that an argument names, by itself or behind a "=": the script, its settings."""
-    for name in (word, word.partition("=")[2]):
-        try:
-            if name and Path(name).is_file() and Path(name).stat().st_size <= _MOST_BYTES:
-                return hashlib.sha256(Path(name).read_bytes()).hexdigest()
-        except (OSError, ValueError):  # no file of ours, or no name of a file at all
-            pass
+    names = filter(None, (word, word.partition("=")[2]))
+    return next(filter(None, (_digest_of_file(folder / name) for name in names)), None)
+
+
+def _digest_of_file(path: Path) -> str | None:
+    try:
+        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError):  # no file of ours, or no name of a file at all
+        pass
     return None
 
 
 def _name(command: Sequence[str]) -> str:
     """Make a word for people, from the script or module."""
     script = next((word for word in command if word.endswith(".py")), None)
-    if script is None and "-m" in command[:-1]:
-        script = command[command.index("-m") + 1].rpartition(".")[2]
+    if script is None:
+        script = _module(command).rpartition(".")[2]
     return re.sub(r"[^\w.-]", "_", Path(script or "job").stem) or "job"

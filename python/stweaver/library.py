@@ -172,7 +172,15 @@ class Adapter:
         self.library = library
         self._install = _function(adapter, "stweaver_adapter_install", ctypes.c_char_p)
         self._remove = _function(adapter, "stweaver_adapter_remove", ctypes.c_char_p)
-        self.session: int = _function(adapter, "stweaver_adapter_session", ctypes.c_void_p)()
+        self.session = self._take_session(adapter)
+
+    def _take_session(self, adapter: ctypes.CDLL) -> int:
+        """Error where there can be none, as behind another allocator: install() knows why."""
+        session: int | None = _function(adapter, "stweaver_adapter_session", ctypes.c_void_p)()
+        if session is None:
+            _raise(self._install())
+            raise Error(f"{self.path} has no session; is it of this version?")
+        return session
 
     def install(self) -> None:
         """Put it in PyTorch's way; Error when that cannot be."""

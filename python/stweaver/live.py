@@ -52,7 +52,7 @@ class Target(NamedTuple):
 class Status(NamedTuple):
     """How it goes, of one device. Sizes are peaks of the last step, in bytes."""
 
-    rank: int | None  # None for a job of one process
+    rank: str | None  # None for a job of one process
     device: int | None  # None where there is only one
     steps: int
     stage: str
@@ -64,7 +64,7 @@ class Status(NamedTuple):
     nanoseconds: int  # of the last step, in STWeaver
 
     @classmethod
-    def of(cls, stats: Stats, rank: int | None = None) -> "Status | None":
+    def of(cls, stats: Stats, rank: str | None = None) -> "Status | None":
         """Take that of the device that holds most; None where none holds anything."""
         if not stats.devices:
             return None

@@ -27,7 +27,7 @@ class Running:
     kind: str
     way: str
     watch: StepWatch | None
-    hold: int  # bytes; 0: no more than is used, and a little
+    options: Mapping[str, str]  # as of control.h
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -35,9 +35,15 @@ class Running:
         """The core."""
         return self.adapter.library
 
+    @property
+    def hold(self) -> int:
+        """Bytes; 0: no more than is used, and a little."""
+        return int(self.options.get("hold", 0))
+
 
 _latest: Running | None = None  # a process has one allocator, so one of these
 _is_forked = False  # while STWeaver was enabled
+_of_run: Mapping[str, PathLike] = {}  # what `stweaver run` names: for each call that names no other
 
 
 def enable(
@@ -54,7 +60,8 @@ def enable(
     """Record a few steps of the job, plan them in the background, and follow the plan.
 
     Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless an
-    argument asks for something: then the session begins anew with these arguments.
+    argument asks for something: then the session begins anew with these arguments. Under `stweaver run` paths
+    that are not among them stay those of the run.
 
     Args:
         device: "cuda" or "cpu"; None: $STWEAVER_DEVICE, else "cuda" where PyTorch sees a GPU.
@@ -73,15 +80,20 @@ def enable(
     write has no "{device}", it is put before the suffix: job.trace becomes job-device0.trace.
 
     Raises:
-        Error: something is missing or does not fit; one line says what, and what to do. The job can go on.
+        Error: something is missing or does not fit; one line says what, and what to do. The job can go on,
+            and so does a session that runs.
     """
     if summary and variables.RUN.value != "1":
         _summarize_at_exit()
     arguments = (device, way, plan, save, trace, record_steps, hold, verbose)
     asked = any(argument is not None for argument in arguments)
+    kind = pytorch.device_kind(device or variables.DEVICE.value)  # under `stweaver run` this may enable
     if is_enabled() and not asked:
         return
-    kind = pytorch.device_kind(device or variables.DEVICE.value)
+    plan, save, trace = (
+        _of_run.get(name) if path is None else path
+        for name, path in (("plan", plan), ("save", save), ("trace", trace))
+    )
     options = {
         "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
     }
@@ -97,7 +109,16 @@ def enable(
         options["hold"] = str(hold_of.bytes_of(held))
     if variables.VERBOSE.value == "1" if verbose is None else verbose:
         options["verbose"] = "1"
+    if kind == "cuda":  # of PyTorch's allocators only this one keeps memory that nobody uses
+        options["simulate"] = "1"
     _start(kind, way or variables.WAY.value or "wrapper", options)
+
+
+def enable_for_run(paths: Mapping[str, PathLike]) -> None:
+    """Enable with these paths, by the names of enable()'s arguments; they also hold where the job enables."""
+    global _of_run
+    _of_run = paths
+    enable()
 
 
 def disable() -> None:
@@ -138,6 +159,11 @@ def is_enabled() -> bool:
     return _latest is not None and _latest.watch is not None
 
 
+def is_forked() -> bool:
+    """Whether this process was forked from one in which STWeaver was enabled: it cannot be here."""
+    return _is_forked
+
+
 def stats() -> statistics.Stats:
     """Tell what was served, from where, and what is reserved; also after disable().
 
@@ -163,6 +189,11 @@ def end() -> None:
     _latest.watch.detach()
     _latest.library.stop(_latest.adapter.session)
     _latest = replace(_latest, watch=None)
+
+
+def options() -> Mapping[str, str]:
+    """Those of the session, or of the last one when it has ended, by their names in control.h."""
+    return {} if _latest is None else _latest.options
 
 
 def finish() -> statistics.Stats:
@@ -195,23 +226,53 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
         )
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
-    if _latest is not None and (_latest.kind, _latest.way) != (kind, way):
-        disable()
-    end()
+    opened = _open(kind, way)
+    opened.library.start(opened.session, options)  # options that it refuses end no session
+    before = _latest
+    try:
+        _give_way_to(opened)
+        _latest = Running(opened, kind, way, _put_in_the_way(opened), options)
+        if before is not None and before.adapter.path == opened.path:
+            _latest = replace(_latest, began=before.began)  # it counts on from there
+    except Error:
+        opened.library.stop(opened.session)
+        if before is not None and before.watch is not None:
+            _latest = _begun_again(before)
+        raise
+
+
+def _open(kind: str, way: str) -> Adapter:
     library = open_library()
-    opened = (
+    return (
         pluggable.open_adapter(kind, library) if way == "pluggable" else adapter.open_adapter(kind, library)
     )
-    # Of PyTorch's allocators only the one for CUDA keeps memory that nobody uses.
-    library.start(opened.session, {"simulate": "1", **options} if kind == "cuda" else options)
-    watch = StepWatch(lambda: library.begin_step(opened.session))
+
+
+def _give_way_to(opened: Adapter) -> None:
+    """Let go of what ran until now; what is its own adapter has begun anew already."""
+    if _latest is None:
+        return
+    if _latest.adapter.path != opened.path:
+        disable()
+    elif _latest.watch is not None:
+        _latest.watch.detach()
+
+
+def _put_in_the_way(opened: Adapter) -> StepWatch:
+    """Begin to serve, and to see steps."""
+    watch = StepWatch(lambda: opened.library.begin_step(opened.session))
+    opened.install()
+    watch.attach()
+    return watch
+
+
+def _begun_again(session: Running) -> Running:
+    """Return the session with its options, from their beginning; ended if even that cannot be any more."""
     try:
-        opened.install()
-        watch.attach()
+        session.library.start(session.adapter.session, session.options)
+        return replace(session, watch=_put_in_the_way(session.adapter))
     except Error:
-        library.stop(opened.session)
-        raise
-    _latest = Running(opened, kind, way, watch, int(options.get("hold", 0)))
+        return replace(session, watch=None)
 
 
 def _summarize_at_exit() -> None:

@@ -98,6 +98,26 @@ def test_a_lightning_trainer_marks_its_steps_and_logs_our_numbers(python: Run, t
         )
 
 
+def test_in_a_forked_child_a_callback_says_one_line_and_logs_nothing(python: Run) -> None:
+    program = """
+import os, stweaver
+from stweaver.integrations import enable, numbers
+enable(device="cpu")
+child = os.fork()
+if child == 0:
+    enable(device="cpu")
+    stweaver.mark_step()
+    os._exit(0 if numbers(None) == numbers(None) == {} else 3)
+print(os.waitpid(child, 0)[1], numbers([]))
+"""
+    done = python("-c", program)
+    assert done.stdout == "0 {}\n", done.stderr
+    lines = [line for line in done.stderr.splitlines() if "building" not in line]
+    assert lines == [
+        "stweaver: not enabled here: this process was forked from one where it was; it runs on plain PyTorch"
+    ]
+
+
 @pytest.mark.parametrize("library", ["transformers", "lightning"])
 def test_importing_the_package_imports_neither_library(python: Run, library: str) -> None:
     done = python("-c", f"import stweaver, stweaver.integrations, sys; print({library!r} in sys.modules)")

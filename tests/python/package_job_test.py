@@ -15,7 +15,12 @@ OTHER = gpu.Gpu("NVIDIA L4", 24_152_899_584)
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (*job._RANK, *job._WORLD_SIZE, *job._RELEVANT, "CUDA_VISIBLE_DEVICES"):
+    for name in (
+        *(name for names in job._RANK for name in names),
+        *job._WORLD_SIZE,
+        *job._RELEVANT,
+        "CUDA_VISIBLE_DEVICES",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("train()")
@@ -52,14 +57,16 @@ def run_that_writes(folder: Path, *outputs: str) -> job.Job:
     return this
 
 
-@pytest.mark.parametrize("exists", [False, True])
-def test_what_a_run_writes_does_not_make_the_next_one_another_job(tmp_path: Path, exists: bool) -> None:
+@pytest.mark.parametrize(("output", "exists"), [("log.json", False), ("log.txt", False), ("log.txt", True)])
+def test_what_a_run_writes_does_not_make_the_next_one_another_job(
+    tmp_path: Path, output: str, exists: bool
+) -> None:
     if exists:
-        Path("log.json").write_text("of a run without STWeaver")
-    first = run_that_writes(tmp_path, "log.json")
-    assert first.outputs == {"log.json"}
+        Path(output).write_text("of a run without STWeaver")
+    first = run_that_writes(tmp_path, output)
+    assert first.outputs == {output}
     for _ in range(2):
-        assert run_that_writes(tmp_path, "log.json").fingerprint == first.fingerprint
+        assert run_that_writes(tmp_path, output).fingerprint == first.fingerprint
 
 
 def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
@@ -69,16 +76,48 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     first.keep_simulated(tmp_path, simulated)
     for _ in range(2):
         assert run_that_writes(tmp_path, "log.json").simulated(tmp_path) == simulated
+    other = {1: Simulated(steps=6, requested=7, reserved=8)}
+    first.keep_simulated(tmp_path, other)
+    assert first.simulated(tmp_path) == simulated | other, "each device has its own"
     for bad in ('{"simulated": 3}', '{"simulated": {"a": {}}}', '{"simulated": {"0": {}}}', "["):
         first.facts_path(tmp_path).write_text(bad)
         assert first.simulated(tmp_path) == {}
 
 
-def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path) -> None:
-    this = describe()
-    Path("llama.yaml").write_text("layers: 3")
+@pytest.mark.parametrize("name", ["llama.yaml", "llama.json"])
+def test_settings_edited_while_the_job_runs_are_not_its_output(tmp_path: Path, name: str) -> None:
+    Path(name).write_text("layers: 2")
+    this = describe(f"--config={name}")
+    Path(name).write_text("layers: 3")
     assert this.written() == set()
-    assert describe().recognized(tmp_path).fingerprint != this.fingerprint
+    assert describe(f"--config={name}").recognized(tmp_path).fingerprint != this.fingerprint
+
+
+def test_a_job_that_goes_to_another_folder_has_written_none_of_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("words.txt").write_text("a")
+    this = describe("--config=llama.yaml", "words.txt", "log.txt")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    assert this.written() == set()
+    (tmp_path / "log.txt").write_text("here")
+    assert this.written() == {"log.txt"}
+
+
+def test_a_file_that_is_gone_was_not_written() -> None:
+    Path("words.txt").write_text("a")
+    this = describe("words.txt")
+    Path("words.txt").unlink()
+    assert this.written() == set()
+
+
+def test_the_facts_of_a_job_are_for_its_user_alone(tmp_path: Path) -> None:
+    this = describe("--token=secret")
+    for _ in range(2):
+        this.keep_facts(tmp_path)
+        assert this.facts_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_facts_file_that_is_none_is_no_obstacle(tmp_path: Path) -> None:
@@ -138,6 +177,26 @@ def test_each_rank_has_files_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"RANK": "3", "LOCAL_RANK": "1", "NODE_RANK": "1"}, "3"),
+        ({"NODE_RANK": "1", "LOCAL_RANK": "2"}, "1.2"),
+        ({"LOCAL_RANK": "2"}, "2"),
+        ({"SLURM_PROCID": "5", "LOCAL_RANK": "1"}, "5"),
+        ({"RANK": "3", "WORLD_SIZE": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_rank_is_what_the_launcher_says_of_it(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], rank: str | None
+) -> None:
+    for name, value in {"WORLD_SIZE": "8", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert job.rank() == rank
+    assert describe().rank == rank
+
+
+@pytest.mark.parametrize(
     ("command", "name"),
     [
         (["-u", "a b/train it.py", "x"], "train_it"),
@@ -147,6 +206,44 @@ def test_each_rank_has_files_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_pat
 )
 def test_files_are_named_after_the_script(command: list[str], name: str) -> None:
     assert job.describe("2.11", "cpu", command).name == name
+
+
+@pytest.mark.parametrize(("module", "file"), [("pkg.train", "train.py"), ("pkg", "__main__.py")])
+def test_a_changed_module_makes_another_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, file: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    fingerprints = set()
+    for text in ("raise SystemExit(1)", "raise SystemExit(2)", "raise SystemExit(1)"):
+        (tmp_path / "pkg" / file).write_text(text)
+        fingerprints.add(job.describe("2.11", "cpu", ["-m", module]).fingerprint)
+    assert len(fingerprints) == 2
+    this = job.describe("2.11", "cpu", ["-m", module])
+    assert this.written() == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_one"),
+    [
+        (["train.py", "-c", "-"], True),
+        (["-u", "-W", "ignore", "-X", "dev", "train.py"], True),
+        (["-Wignore", "-um", "train", "-c"], True),
+        (["-mtrain"], True),
+        (["-c", "train()"], False),
+        (["-uc", "train()"], False),
+        (["-u", "-"], False),
+        (["--check-hash-based-pycs", "always"], False),
+        ([], False),
+    ],
+)
+def test_a_program_that_is_not_in_a_file_is_no_job_that_is_known_again(
+    command: list[str], is_one: bool
+) -> None:
+    assert job.is_program(command) == is_one
 
 
 def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +261,10 @@ def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) 
     [
         (["/venv/bin/torchrun", "train.py"], ["/venv/bin/torchrun", "train.py"], True),
         (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
+        (["-u", "-m", "deepspeed.launcher.launch", "train.py"], ["-m", "train.py"], True),
         (["train.py", "torchrun"], ["train.py", "torchrun"], False),
         (["-u", "-m", "train"], ["/home/train.py"], False),
+        (["train.py", "-m", "accelerate"], ["train.py", "-m", "accelerate"], False),
     ],
 )
 def test_what_starts_ranks_is_known_from_what_is_one(

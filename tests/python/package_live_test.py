@@ -59,14 +59,14 @@ def test_a_status_is_of_the_last_step_and_the_device_that_holds_most() -> None:
     assert one is not None
     assert one.line() == f"step 7{step}"
     fullest = replace(stats.devices[0], device=3, reserved=9)
-    both = live.Status.of(replace(stats, devices=(stats.devices[0], fullest)), rank=2)
+    both = live.Status.of(replace(stats, devices=(stats.devices[0], fullest)), rank="2")
     assert both is not None
     assert both.line() == f"rank 2, device 3, step 7{step}"
     assert live.Status.of(statistics.parse({})) is None
 
 
 def test_a_status_comes_as_it_was_sent() -> None:
-    for status in (STEP, STEP._replace(rank=3, device=1, pytorch_reserved=20 << 30)):
+    for status in (STEP, STEP._replace(rank="3", device=1, pytorch_reserved=20 << 30)):
         assert live.Status.parse(status.message()) == status
 
 

@@ -1,5 +1,6 @@
 """The line at exit: what a job asked for, what it reserved, what PyTorch would have, and what it cost."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -85,6 +86,31 @@ def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
     fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
     assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
     assert not plan.exists()
+
+
+def test_a_plan_that_cannot_be_removed_is_words_of_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    plan = tmp_path / "job.plan"
+    plan.touch()
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), ())
+    assert fate == "did not follow job.plan: it did not fit; it cannot be removed: Permission denied"
+
+
+def test_a_plan_that_another_job_removes_meanwhile_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_file", lambda _: True)
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
+    gone = tmp_path / "job.plan"
+    fate = autostart._fate(one, autostart.Files({"plan": gone, "save": gone}), ())
+    assert fate == "did not follow job.plan: it did not fit; the next run makes another"
 
 
 def test_a_line_is_written_in_one_piece_by_unbuffered_workers_too() -> None:

@@ -92,21 +92,43 @@ def test_a_job_that_changes_is_planned_again(python: Run) -> None:
     assert run["last_step_hits"] > 100 * max(1, run["last_step_misses"])
 
 
-def test_a_session_that_could_not_start_is_out_of_the_way_after_disable(python: Run) -> None:
+def test_a_refused_enable_leaves_the_session_that_runs(python: Run) -> None:
     script = (
         "import stweaver, torch\n"
-        "stweaver.enable(device='cpu')\n"
-        "try:\n"
-        "    stweaver.enable(device='cpu', record_steps=0)\n"
-        "except stweaver.Error as error:\n"
-        "    print(error, stweaver.is_enabled())\n"
+        "stweaver.enable(device='cpu', hold=0.5)\n"
+        "def step():\n"
+        "    stweaver.mark_step()\n"
+        "    return stweaver.stats().devices[0].steps\n"
+        "kept = torch.zeros(1 << 20)\n"
+        "print(step())\n"
+        "for refused in ({'record_steps': 0}, {'way': 'pluggable'}, {'plan': 'no\\nplan'}, {'hold': -1}):\n"
+        "    try:\n"
+        "        stweaver.enable(device='cpu', **refused)\n"
+        "    except stweaver.Error as error:\n"
+        "        print(error)\n"
+        "print(stweaver.is_enabled(), stweaver.stats().hold, step())\n"
         "stweaver.disable()\n"
         "before = stweaver.stats().misses\n"
         "torch.zeros(1 << 20)\n"
         "print(stweaver.stats().misses - before)\n"
     )
     result = python("-c", script)
-    assert result.stdout == "record_steps=0: must be a number from 1 on False\n0\n", result.stderr
+    assert result.returncode == 0, result.stderr
+    first, refused, *others, state, misses = result.stdout.splitlines()
+    assert (first, refused, state) == ("1", "record_steps=0: must be a number from 1 on", f"True {1 << 29} 2")
+    assert len(others) >= 3
+    assert misses == "0", "after disable() it is out of the way"
+
+
+def test_seconds_count_on_as_all_else_when_a_session_begins_anew(python: Run) -> None:
+    script = (
+        "import stweaver, time\n"
+        "stweaver.enable(device='cpu')\n"
+        "time.sleep(0.2)\n"
+        "stweaver.enable(device='cpu', hold=1)\n"
+        "print(stweaver.stats().seconds >= 0.2)\n"
+    )
+    assert python("-c", script).stdout == "True\n"
 
 
 def test_what_is_no_number_of_gib_cannot_be_held(python: Run) -> None:

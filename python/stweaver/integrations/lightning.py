@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 import stweaver
-from stweaver.integrations import LOGGED
+from stweaver.integrations import LOGGED, enable, numbers
 
 
 class StweaverCallback(Callback):
@@ -24,7 +24,7 @@ class StweaverCallback(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
         """Enable in this process: some strategies start others. Error as of enable()."""
-        stweaver.enable(**self._options)
+        enable(**self._options)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, *_: object, **__: object
@@ -33,4 +33,4 @@ class StweaverCallback(Callback):
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             stweaver.mark_step()
-        pl_module.log_dict(stweaver.stats().flat("stweaver/", self._names))
+        pl_module.log_dict(numbers(self._names))

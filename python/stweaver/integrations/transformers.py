@@ -6,7 +6,7 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import stweaver
-from stweaver.integrations import LOGGED
+from stweaver.integrations import LOGGED, enable, numbers
 
 
 class StweaverCallback(TrainerCallback):
@@ -23,7 +23,7 @@ class StweaverCallback(TrainerCallback):
     ) -> None:
         """Enable now, with these options of enable(). `names` as of Stats.flat(). Error as of enable()."""
         self._names = names
-        stweaver.enable(**options)
+        enable(**options)
 
     def add_to(self, trainer: Trainer) -> None:
         """Stand before the trainer's reporters: one behind them adds to what they have reported already."""
@@ -42,6 +42,6 @@ class StweaverCallback(TrainerCallback):
         **_: object,
     ) -> None:
         """Add our numbers to what is logged, and to the history that is saved with the model."""
-        numbers = stweaver.stats().flat("stweaver/", self._names)
-        logs.update(numbers)
-        state.log_history[-1].update(numbers)
+        ours = numbers(self._names)
+        logs.update(ours)
+        state.log_history[-1].update(ours)

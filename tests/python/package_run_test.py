@@ -1,0 +1,74 @@
+"""`stweaver run` and jobs that enable STWeaver themselves: who decides what."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+pytestmark = pytest.mark.slow
+
+JOB = """
+import sys, torch, stweaver
+exec(sys.argv[1])
+weight = torch.ones(1 << 18, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+for _ in range(30):
+    (weight * weight).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+RUN = ("-m", "stweaver", "run", "--device", "cpu")
+
+
+def run(python: Run, folder: Path, begin: str, *options: str, **variables: str) -> str:
+    """Run the job, which does `begin` first; return its lines at exit."""
+    (folder / "train.py").write_text(JOB)
+    done = python(*RUN, *options, "--", sys.executable, "train.py", begin, cwd=folder, **variables)
+    assert done.returncode == 0, done.stderr
+    return "".join(line for line in done.stderr.splitlines(keepends=True) if "building" not in line)
+
+
+def test_what_a_job_enables_itself_leaves_the_plans_of_the_run(python: Run, tmp_path: Path) -> None:
+    begin = "stweaver.enable(hold=1.0)"
+    first = run(python, tmp_path, begin, "--record", "job.trace")
+    (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    assert f"saved {plan.name} for the next run" in first
+    assert "of 1.00 GiB to hold" in first
+    assert (tmp_path / "job.trace").stat().st_size > 0
+    for _ in range(2):
+        assert re.search(rf"of 1.00 GiB to hold .*; followed {plan.name}$", run(python, tmp_path, begin))
+
+
+def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run, tmp_path: Path) -> None:
+    assert "; followed no plan" in run(python, tmp_path, "stweaver.record('job.trace')")
+    (tmp_path / "own.plan").write_text("no plan")
+    line = run(python, tmp_path, "stweaver.enable(plan='own.plan', record_steps=40)")
+    assert "; did not follow own.plan: " in line
+    assert "next run" not in line
+    assert (tmp_path / "own.plan").exists(), "it is the job's"
+
+
+def test_a_script_from_standard_input_keeps_no_plan(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(JOB)
+    words = ("sh", "-c", f"{sys.executable} - '' < train.py")
+    done = python(*RUN, "--", *words, cwd=tmp_path)
+    assert re.search("; followed a plan made on the way$", done.stderr), done.stderr
+    assert not (tmp_path / ".stweaver").exists()
+
+
+def test_a_process_that_a_rank_starts_leaves_its_recording(python: Run, tmp_path: Path) -> None:
+    begin = """
+import os, subprocess
+if not os.environ.get("INNER"):
+    environment = {**os.environ, "INNER": "1"}
+    subprocess.run([sys.executable, *sys.argv], env=environment, check=True)
+"""
+    for _ in range(2):
+        done = run(python, tmp_path, begin, "--no-plan", "--record", "job.trace")
+        assert len(done.splitlines()) == 2
+    traces = sorted(path.name for path in tmp_path.glob("*.trace"))
+    assert len(traces) == 3, "the second run overwrites the first one's"
+    assert traces[-1] == "job.trace"
+    assert all(re.fullmatch(r"job-\d+\.trace", name) for name in traces[:-1])
