@@ -101,8 +101,12 @@ def cache_folder() -> Path:
     """Name the folder that holds what was built."""
     if variables.CACHE.value:
         return Path(variables.CACHE.value).expanduser()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path("~/.cache").expanduser()) / "stweaver"
+    if home := os.environ.get("XDG_CACHE_HOME"):
+        return Path(home) / "stweaver"
+    try:
+        return Path.home() / ".cache" / "stweaver"
+    except RuntimeError:
+        raise Error(f"no home folder to build an adapter in: set {variables.CACHE.full_name}") from None
 
 
 # ---- the compiler ----

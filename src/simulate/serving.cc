@@ -99,7 +99,10 @@ RuntimeStatistics statistics_of(const Trace& trace, const ReplayResult& replay) 
   const auto requests = std::count_if(trace.requests.begin(), trace.requests.end(),
                                       [](const Request& request) { return request.size > 0; });
   statistics.served.unplanned[static_cast<std::size_t>(Unplanned::kNoPlan)] = requests - replay.ooms;
-  statistics.peaks = {replay.requested_peak, replay.reserved_peak, replay.reserved_peak};
+  statistics.peaks = {.requested = replay.requested_peak,
+                      .reserved = replay.reserved_peak,
+                      .arena = 0,
+                      .fallback_reserved = replay.reserved_peak};
   statistics.ooms = replay.ooms;
   return statistics;
 }

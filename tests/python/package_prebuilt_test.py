@@ -103,3 +103,14 @@ def test_a_build_without_cuda_has_no_adapter_for_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pytorch, "find", lambda: torch(tmp_path, "2.8.0", None))
     with pytest.raises(Error, match="is not built for CUDA"):
         adapter.choose("cuda")
+
+
+def test_where_nobody_has_a_home_the_folder_of_adapters_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("STWEAVER_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(Error, match="set STWEAVER_CACHE"):
+        adapter.cache_folder()
