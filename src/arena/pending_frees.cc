@@ -1,7 +1,6 @@
 #include "arena/pending_frees.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace stweaver {
 
@@ -18,9 +17,9 @@ void PendingFrees::note_use(const LivingBlock& block, Stream stream) {
 }
 
 bool PendingFrees::add(const LivingBlock& block, Bytes offset, Tick now) {
-  Pending pending = pending_of(block, offset, now);
+  const Pending pending = pending_of(block, offset, now);
   if (pending.is_over()) return false;
-  pending_.push_back(std::move(pending));
+  pending_.push_back(pending);
   return true;
 }
 
