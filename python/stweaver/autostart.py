@@ -149,6 +149,10 @@ def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
     plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
+    removed = f"stweaver[{device.device}]: removed the plan: "  # by the session, before this end
+    whys = [line.removeprefix(removed) for line in log if line.startswith(removed)]
+    if plan is not None and whys:
+        return f"did not follow {plan.name}: {whys[0]}; the next run makes another"
     if plan is None or not plan.is_file():
         made = summary.fate_of(device)
         if saved is None or not saved.is_file():
