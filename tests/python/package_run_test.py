@@ -94,3 +94,15 @@ if os.environ["SIZE"] == "1000000":
         assert (done.returncode == 0) == (fate is not None)
         assert fate is None or fate in done.stderr
         assert len(list((tmp_path / ".stweaver").glob("*.plan"))) == (fate is not None)
+
+
+def test_processes_beside_each_other_record_into_files_of_their_own(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(JOB)
+    workers = "& ".join([f"{sys.executable} train.py 'import time; time.sleep(1)'"] * 2)
+    done = python(
+        *RUN, "--no-plan", "--record", "job.trace", "--", "sh", "-c", f"{workers}& wait", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    other, first = sorted(path.name for path in tmp_path.glob("*.trace"))
+    assert first == "job.trace"
+    assert re.fullmatch(r"job-\d+\.trace", other)
