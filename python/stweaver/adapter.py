@@ -6,6 +6,7 @@ when first used, and kept: that needs the C++ compiler alone, no headers of Pyth
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import os
 import re
@@ -13,7 +14,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +70,15 @@ def build(kind: str) -> Path:
     """Find the adapter for "cuda" or "cpu" devices, from the cache or built now; Error when none can be."""
     recipe = RECIPES[kind]
     torch = pytorch.find()
-    command = _command(recipe, torch, find_compiler())
-    folder = cache_folder()
-    target = folder / f"{Path(recipe.source).stem}-torch{torch.version}-{_key(command, torch)}.so"
+    folder, stem = cache_folder(), _stem(recipe, torch)
+    try:
+        compiler = find_compiler()
+        command = _command(recipe, torch, compiler)
+    except Error:  # the adapter may come with an image, or from a machine that has a compiler
+        if built := _built(folder, stem):
+            return built[-1]
+        raise
+    target = folder / f"{stem}-{_digest([*command, compiler.version])}.so"
     if target.is_file():
         return target
     try:
@@ -90,11 +97,8 @@ def build(kind: str) -> Path:
 
 
 def is_built(kind: str) -> bool:
-    """Whether build() would find the adapter in the cache."""
-    recipe = RECIPES[kind]
-    torch = pytorch.find()
-    key = _key(_command(recipe, torch, find_compiler()), torch)
-    return any(cache_folder().glob(f"{Path(recipe.source).stem}-*-{key}.so"))
+    """Whether the cache has the adapter, by whichever compiler."""
+    return bool(_built(cache_folder(), _stem(RECIPES[kind], pytorch.find())))
 
 
 def cache_folder() -> Path:
@@ -202,16 +206,25 @@ def _check_cuda(recipe: Recipe, torch: pytorch.Build) -> None:
         raise Error(f"PyTorch {torch.version} in {torch.folder} is not built for CUDA; use device='cpu'")
 
 
-def _key(command: list[str], torch: pytorch.Build) -> str:
-    """Digest everything that the adapter is made from."""
+def _stem(recipe: Recipe, torch: pytorch.Build) -> str:
+    """Name an adapter by all that it is made from but the compiler: whichever it was, the adapter fits."""
     parts = layout.find()
-    digest = hashlib.sha256()
-    for word in [*command, find_compiler().version, torch.version, torch.git_version]:
-        digest.update(word.encode() + b"\0")
+    library = layout.find_library()
     sources = [*parts.adapters.glob("*.h"), *parts.adapters.glob("*.cc"), *parts.headers.glob("*/*.h")]
-    for path in [*sorted(sources), layout.find_library()]:
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
+    files = [*sorted(sources), library]
+    contents = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
+    places = [str(library.parent), str(torch.libraries)]  # where it looks for what it needs
+    digest = _digest([torch.version, torch.git_version, *places, *contents])
+    return f"{Path(recipe.source).stem}-torch{torch.version}-{digest}"
+
+
+def _built(folder: Path, stem: str) -> list[Path]:
+    """Those of all compilers, the latest last."""
+    return sorted(folder.glob(f"{glob.escape(stem)}-*.so"), key=lambda path: path.stat().st_mtime)
+
+
+def _digest(words: Iterable[str]) -> str:
+    return hashlib.sha256("".join(f"{word}\0" for word in words).encode()).hexdigest()[:16]
 
 
 def _compile(command: list[str], target: Path) -> None:

@@ -1,7 +1,9 @@
 """What `stweaver run` does in each process of the job that imports torch: sitecustomize calls start()."""
 
 import atexit
+import hashlib
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from stweaver.statistics import DeviceStats, Simulated, Stats
 # A saved plan that served fewer of its run's requests is of no use to the next.
 GOOD_SHARE = 0.5
 _PATHS = ("plan", "save", "trace")
+_claims: list[socket.socket] = []  # on recordings, to the end of the process
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,17 @@ def _find_files() -> Files:
 
 
 def _claimed(trace: Path) -> Path:
-    """Return where to record: not where a process records that has started this one."""
-    if variables.RECORDED.value == str(trace):
+    """Return where to record: not where another process does, as the one that has started this one.
+
+    The first to bind a name without a file has the trace, until it ends, however it does.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0stweaver {hashlib.sha256(bytes(trace)).hexdigest()}")
+    except OSError:
+        claim.close()
         return _with_process(trace)
-    os.environ[variables.RECORDED.full_name] = str(trace)
+    _claims.append(claim)
     return trace
 
 
@@ -149,6 +159,10 @@ def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
     plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
+    removed = f"stweaver[{device.device}]: removed the plan: "  # by the session, before this end
+    whys = [line.removeprefix(removed) for line in log if line.startswith(removed)]
+    if plan is not None and whys:
+        return f"did not follow {plan.name}: {whys[0]}; the next run makes another"
     if plan is None or not plan.is_file():
         made = summary.fate_of(device)
         if saved is None or not saved.is_file():

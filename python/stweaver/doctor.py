@@ -85,9 +85,10 @@ def _compiler() -> str:
     try:
         return adapter.find_compiler().version
     except Error:
-        if _prebuilt().path is None:
+        if _prebuilt().path is None and not adapter.is_built(_kind()):
             raise
-        return "none, and none is needed: the adapter came with the package"
+        how = "was built before" if _prebuilt().path is None else "came with the package"
+        return f"none, and none is needed: the adapter {how}"
 
 
 def _adapter() -> str:

@@ -96,7 +96,8 @@ def run(arguments: Sequence[str]) -> NoReturn:
     settings, command, rank = parse(arguments)
     if rank is not None:
         settings[variables.LIVE.full_name] = str(live.start(rank))
-    sys.stdout.flush()
+    if sys.stdout is not None:  # else it is closed
+        sys.stdout.flush()
     try:
         os.execvpe(command[0], command, {**os.environ, **settings})
     except OSError as error:

@@ -176,8 +176,8 @@ def start(rank: int) -> Target:
     except OSError as error:  # a path that is too long, or a kernel before Linux 5.3
         shutil.rmtree(folder, ignore_errors=True)
         raise Error(f"--live cannot listen at {target.path}: {error}; leave it out") from None
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in _open(sys.stdout, sys.stderr):
+        stream.flush()
     child = os.fork()
     if child == 0:
         _become_listener(listener, job, folder)
@@ -196,14 +196,19 @@ def _become_listener(listener: socket.socket, job: int, folder: Path) -> NoRetur
         for ignored in ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGTTOU", "SIGPIPE"):
             signal.signal(signal.Signals[ignored], signal.SIG_IGN)  # the job's end is ours
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for unused in (sys.stdin, sys.stdout):  # whoever reads the job's output waits for its end
+        for unused in _open(sys.stdin, sys.stdout):  # whoever reads the job's output waits for its end
             os.dup2(nowhere, unused.fileno())
         with contextlib.suppress(OSError):
             show(listener, job, make_screen(sys.stderr))
-        shutil.rmtree(folder, ignore_errors=True)
     except BaseException:
         status = 1
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(status)
+
+
+def _open(*streams: TextIO | None) -> list[TextIO]:
+    """Leave out those that were closed when Python began."""
+    return [stream for stream in streams if stream is not None]
 
 
 def show(listener: socket.socket, job: int, screen: "Screen") -> None:

@@ -28,7 +28,6 @@ DEVICE = Variable("DEVICE", "cuda or cpu; else cuda where there is a GPU")
 WAY = Variable("WAY", "wrapper (the default) or pluggable")
 PLANS = Variable("PLANS", "folder that keeps the plans of `stweaver run`; none kept without it")
 RECORD = Variable("RECORD", "file that `stweaver run` records into")
-RECORDED = Variable("RECORDED", "recording of the process that started this one, which sets it")
 HOLD = Variable("HOLD", "GiB that may be held before memory is moved; else what is used, and a little")
 VERBOSE = Variable("VERBOSE", "1: print each transition; 0: not even the line at exit")
 LIVE = Variable("LIVE", "RANK:SOCKET: where a rank tells how it goes (`stweaver run --live` sets it)")
@@ -36,7 +35,7 @@ CACHE = Variable("CACHE", "folder of the adapters built here (default ~/.cache/s
 LIBRARY = Variable("LIBRARY", "path of libstweaver.so, where it does not lie in the package or the checkout")
 PYTHON = Variable("PYTHON", "the Python that the native command calls (default python3)")
 
-ALL = (RUN, DEVICE, WAY, PLANS, RECORD, RECORDED, HOLD, VERBOSE, LIVE, CACHE, LIBRARY, PYTHON)
+ALL = (RUN, DEVICE, WAY, PLANS, RECORD, HOLD, VERBOSE, LIVE, CACHE, LIBRARY, PYTHON)
 
 
 def unknown() -> list[str]:

@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace stweaver {
@@ -114,6 +115,16 @@ void Session::save_if_followed(Place& place) {
   place.begins = false;  // later recordings do not
 }
 
+/// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
+/// that has served most of what was asked for until then stays: it is the job that has changed.
+void Session::remove_if_unfit(const Place& place) {
+  const std::string& path = options_.save_path;
+  const Served served = place.allocator.statistics().served;
+  if (path != options_.plan_path || place.saved > 0 || 2 * served.in_plan() >= served.all()) return;
+  if (std::remove(for_device(path, place.number).c_str()) == 0)
+    write(text("stweaver[", place.number, "]: removed the plan: ", place.life->why_no_plan()));
+}
+
 /// In another thread.
 void Session::save(Place& place, std::function<Plan()> plan) {
   if (place.saver.valid()) place.saver.wait();
@@ -151,7 +162,9 @@ void Session::begin_step() {
   const std::scoped_lock lock(life_mutex_);
   for_each_place([this](Place& place) {
     if (place.life) {
+      const bool was_followed = place.allocator.follows_plan();
       place.life->begin_step();
+      if (was_followed && !place.allocator.follows_plan()) remove_if_unfit(place);
       save_if_followed(place);
     } else {
       place.allocator.begin_step();

@@ -21,7 +21,9 @@ namespace stweaver {
 
 /// How the process runs. In paths "{device}" stands for the device's number.
 struct SessionOptions {
-  std::string plan_path = {};   ///< follow this plan from the first request on; empty for none
+  /// Follow this plan from the first request on; empty for none. Where one is also to be saved there, it is
+  /// removed as soon as it proves unfit.
+  std::string plan_path = {};
   std::string trace_path = {};  ///< also record into this file; empty for none
   std::string save_path = {};   ///< put the plan for the whole job there, for its next run; empty for none
   bool follows = true;          ///< false: only record
@@ -129,6 +131,7 @@ class Session {
   void begin_life(Place& place);
   Plan plan_and_save(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_followed(Place& place);
+  void remove_if_unfit(const Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);
   void count_request();

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,19 @@ def test_of_several_ranks_one_is_shown(
     lines = [line for line in done.stderr.splitlines() if line.startswith("stweaver")]
     assert len(lines) == 1, done.stderr
     assert re.fullmatch(STATUS.format(shown), lines[0])
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0, 1, 2"])
+def test_a_job_whose_standard_streams_are_closed_runs_and_leaves_nothing(
+    python: Run, tmp_path: Path, closed: str
+) -> None:
+    command = [sys.executable, *RUN, "--live", "--", sys.executable, "-c", "import sys; sys.exit(7)"]
+    program = f"import os; [os.close(file) for file in ({closed},)]; os.execv({sys.executable!r}, {command})"
+    assert python("-c", program, TMPDIR=tmp_path).returncode == 7
+    ends = time.monotonic() + 20
+    while list(tmp_path.glob("stweaver-*")) and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert list(tmp_path.glob("stweaver-*")) == []
 
 
 def test_a_job_that_is_killed_leaves_nobody_behind(python: Run, tmp_path: Path) -> None:

@@ -72,3 +72,37 @@ if not os.environ.get("INNER"):
     assert len(traces) == 3, "the second run overwrites the first one's"
     assert traces[-1] == "job.trace"
     assert all(re.fullmatch(r"job-\d+\.trace", name) for name in traces[:-1])
+
+
+def test_a_plan_that_does_not_fit_is_replaced_though_the_job_is_killed(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import os, signal, torch
+weight = torch.ones(1 << 10, requires_grad=True)
+optimizer = torch.optim.AdamW([weight])
+for _ in range(30):
+    for number in range(40):
+        torch.ones(int(os.environ["SIZE"]) + 4096 * number)
+    weight.sum().backward()
+    optimizer.step()
+if os.environ["SIZE"] == "1000000":
+    os.kill(os.getpid(), signal.SIGKILL)
+""")
+    command = (*RUN, "--", sys.executable, "train.py")
+    fates = ("followed a plan made on the way, saved", None, "followed a plan made on the way, saved")
+    for size, fate in zip(("1000", "1000000", "1000"), fates, strict=True):
+        done = python(*command, cwd=tmp_path, SIZE=size)
+        assert (done.returncode == 0) == (fate is not None)
+        assert fate is None or fate in done.stderr
+        assert len(list((tmp_path / ".stweaver").glob("*.plan"))) == (fate is not None)
+
+
+def test_processes_beside_each_other_record_into_files_of_their_own(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(JOB)
+    workers = "& ".join([f"{sys.executable} train.py 'import time; time.sleep(1)'"] * 2)
+    done = python(
+        *RUN, "--no-plan", "--record", "job.trace", "--", "sh", "-c", f"{workers}& wait", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    other, first = sorted(path.name for path in tmp_path.glob("*.trace"))
+    assert first == "job.trace"
+    assert re.fullmatch(r"job-\d+\.trace", other)

@@ -88,6 +88,17 @@ def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
     assert not plan.exists()
 
 
+def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) -> None:
+    gone = tmp_path / "job.plan"
+    files = autostart.Files({"plan": gone, "save": gone})
+    line = "stweaver[0]: removed the plan: in step 3 only 1 of 9 planned requests found their places"
+    fate = autostart._fate(stats().devices[0], files, ("stweaver[0]: recording", line))
+    assert fate == (
+        "did not follow job.plan: in step 3 only 1 of 9 planned requests found their places; "
+        "the next run makes another"
+    )
+
+
 def test_a_plan_that_cannot_be_removed_is_words_of_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,6 +330,20 @@ def test_processes_that_start_together_build_one_adapter(tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*.so"))) == 1
 
 
+def test_an_adapter_that_is_built_needs_no_compiler_any_more(python: Run, tmp_path: Path) -> None:
+    program = "import stweaver; stweaver.enable(device='cpu'); print(stweaver.is_enabled())"
+    assert python("-c", program).stdout == "True\n"
+    for without in ({"PATH": tmp_path, "CXX": None}, {"CXX": "no-such-compiler"}):
+        assert python("-c", program, **without).stdout == "True\n"
+        compiler = next(one for one in python_findings(python, **without) if one["part"] == "compiler")
+        assert compiler["detail"] == "none, and none is needed: the adapter was built before"
+
+
+def python_findings(python: Run, **variables: str | Path | None) -> Any:  # noqa: ANN401  (a JSON document)
+    """Ask what `stweaver doctor` asks."""
+    return json.loads(python("-m", "stweaver", "facts", **variables).stdout)["findings"]
+
+
 def test_an_adapter_keeps_its_own_archive_of_libstdcxx_to_itself(
     python: Run,
     tmp_path: Path,

@@ -159,6 +159,44 @@ TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
   EXPECT_GE(std::ranges::max(plan.slots, {}, &Slot::size).size, 2 * kMiB);
 }
 
+TEST_F(SessionTest, RemovesASavedPlanAsSoonAsItProvesUnfit) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_followed();
+  session.stop();
+
+  for (const std::string& saves : {folder.file("another"), path}) {
+    Session next({.device = [](int) { return std::make_unique<HostDevice>(kCapacity); },
+                  .upstream = [](int) { return std::make_unique<CachingUpstream>(AllocatorSettings()); }});
+    next.start({.plan_path = path, .save_path = saves});
+    EXPECT_TRUE(std::filesystem::exists(path)) << "a plan that is not to be replaced is not ours";
+    for (int i = 0; i < 20; ++i) {
+      for (Bytes size = kMiB; size < 16 * kMiB; size += kMiB) next.free(next.allocate(0, size, 0));
+      next.begin_step();
+    }
+    const auto removed = HasSubstr("stweaver[0]: removed the plan: in step");
+    EXPECT_EQ(testing::Matches(Contains(removed))(next.log()), saves == path)
+        << ::testing::PrintToString(next.log());
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(SessionTest, KeepsASavedPlanThatFittedUntilTheJobChanged) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_followed();
+  session.start({.plan_path = path, .save_path = path});
+  for (int i = 0; i < 50; ++i) step();
+  for (int i = 0; i < 20 && session.allocator(0)->follows_plan(); ++i) {
+    for (Bytes size = kMiB; size < 16 * kMiB; size += kMiB) session.free(take(0, size));
+    session.begin_step();
+  }
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST_F(SessionTest, SavesNothingWhenOnlyALaterRecordingShowsWhatRepeats) {
   const TemporaryFolder folder;
   session.start({.save_path = folder.file("plan")});
