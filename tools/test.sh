@@ -25,20 +25,20 @@ export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 python_packages() { tools/setup.sh python; }
 
 # Builds. A build that breaks fails the stages that need it too, and its own log says why.
-# All but the benches, which `tidy` reads, and the tests of the tools' layers.
+# All but the benches, which `tidy` reads, and the tests that run under the sanitizers alone.
 release() {
-  tools/build.sh release stweaver stweaver_library stweaver_pluggable stweaver_host_kernels "${core[@]/%/_test}"
+  tools/build.sh release stweaver stweaver_library stweaver_pluggable stweaver_host_kernels "${served[@]/%/_test}"
 }
 asan() { tools/build.sh asan stweaver stweaver_tests; }
 tsan() { tools/build.sh tsan plan_test device_test arena_test runtime_test session_test conformance_test; }
 fuzzers() { tools/build.sh fuzz fuzzers; }
 
 # Tests of C++: a process for each layer, whose tests share the jobs that they read and plan.
-# `core` is what training processes load: its tests run as users have it, too. Those of the tools run under the
+# `served` is what plans and serves a training process: its tests run as users have it, too. The others run under the
 # sanitizers alone (python_tests tries the command as users have it): they take longer to compile than to run.
-readonly core=(base trace profile plan device arena runtime session simulate conformance)
-readonly layers=("${core[@]}" archive pareto advise report nullcuda_model)
-release_tests() { side_by_side release_tests_of "${core[@]}"; }
+readonly served=(plan device arena runtime session simulate conformance)
+readonly layers=(base trace profile "${served[@]}" archive pareto advise report nullcuda_model)
+release_tests() { side_by_side release_tests_of "${served[@]}"; }
 release_tests_of() { run_layer release_tests release "$1" '*'; }
 # What `make check` runs: nothing that replays or plans real jobs, and nothing that takes more than a second.
 quick_tests() { tools/build.sh release stweaver_tests && side_by_side quick_tests_of "${layers[@]}"; }
