@@ -58,6 +58,7 @@ JOBS = {
     "gpt2": Job("odd_steps", ("--loop", "gpt2"), steps=24),
     "thawed": Job("odd_steps", ("--loop", "thawed"), steps=24),
     "rollouts": Job("odd_steps", ("--loop", "rollouts"), steps=24),
+    "segmentation": Job("segmentation", steps=24),
     "clip": Job("vision", ("--model", "clip"), steps=16),
     "videomae": Job("vision", ("--model", "videomae"), steps=16),
     "swin": Job("vision", ("--model", "swin"), steps=16),

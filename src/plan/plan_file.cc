@@ -17,7 +17,7 @@ namespace stweaver {
 namespace {
 
 constexpr std::string_view kMagic = "stweaver-plan";
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 /// No page of a device is larger.
 constexpr Bytes kMostAlignment = 1024 * kMiB;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
@@ -205,6 +205,8 @@ void validate_plan(const Plan& plan, const std::string& name) {
                            plan.stream_gap <= 2 * static_cast<Time>(plan.slots.size());
   if (!is_in_range) refuse("a number is out of range");
   if (plan.prologue > plan.slots.size()) refuse("the prologue is longer than the plan");
+  if (plan.steps < 1 || (plan.slots.size() - plan.prologue) % plan.steps != 0)
+    refuse("what repeats is no whole number of steps");
   Bytes total = 0;
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
@@ -243,6 +245,7 @@ void write_plan(const Plan& plan, std::ostream& out) {
        << "winner " << one_line(plan.winner) << '\n'
        << "prologue " << plan.prologue << '\n'
        << "prologue_steps " << plan.prologue_steps << '\n'
+       << "steps " << plan.steps << '\n'
        << "runs " << plan.runs.size() << '\n';
   for (const Run& run : plan.runs) body << run.request << ' ' << run.slot << ' ' << run.count << '\n';
   body << "slots " << plan.slots.size() << '\n';
@@ -274,6 +277,7 @@ Plan read_plan(const ByteSource& source, const std::string& name) {
   plan.winner = parser.field("winner");
   plan.prologue = parser.number_field<std::uint32_t>("prologue");
   plan.prologue_steps = parser.number_field<std::uint32_t>("prologue_steps");
+  plan.steps = parser.number_field<std::uint32_t>("steps");
   plan.runs.resize(parser.count_field("runs", "0 0 0\n"));
   for (Run& run : plan.runs) run = parse_run(parser);
   plan.slots.resize(parser.count_field("slots", "1 0 0 1 exact\n"));

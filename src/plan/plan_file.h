@@ -1,6 +1,6 @@
 // The plan file: a plan as text that says what it is.
 //
-//   stweaver-plan 5
+//   stweaver-plan 6
 //   source llama7b_N.pickle.xz          the trace it was made from
 //   fingerprint 1f0c...                 of that trace, 16 hex digits
 //   alignment 512
@@ -11,6 +11,7 @@
 //   winner sweep 4
 //   prologue 6773
 //   prologue_steps 1
+//   steps 1
 //   runs 4                              then a line `request slot count` each
 //   slots 13476                         then a line `size offset stream death SERVES` each
 //   crc32c 9d2c77a1                     of every byte before this line

@@ -71,6 +71,7 @@ struct Plan {
   std::string winner;              ///< the constructor that found it
   std::size_t prologue = 0;        ///< slots before the step
   std::size_t prologue_steps = 0;  ///< of the job's steps, those that begin within the prologue
+  std::size_t steps = 1;  ///< of the job's steps, those in what repeats: 2 where requests outlive their own
   std::vector<Slot> slots;
   std::vector<Run> runs;  ///< which recorded requests the slots stand for, ascending
   /// Places of slots that have none in the arena, in the order of slots: good in one process, so that no file

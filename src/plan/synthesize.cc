@@ -38,12 +38,33 @@ struct JobInstance {
   std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
 };
 
+StepShape shape_of(const Trace& trace, const Pattern& pattern) {
+  if (!steps_differ(trace, pattern)) return StepShape::kFixed;
+  return lengths_foretell_sizes(pattern) ? StepShape::kVarying : StepShape::kDynamic;
+}
+
+/// Whether requests that outlive their step, and so have no place in a plan of one, hold more than the slack.
+/// Where steps have lengths, each of two would have its own.
+bool needs_two_steps(const Trace& trace, const Pattern& pattern, StepShape shape) {
+  if (shape != StepShape::kFixed) return false;
+  double outlive = 0;
+  const auto length = static_cast<Time>(pattern.positions.size());
+  for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
+    const Position& position = pattern.positions[p];
+    const bool outlives = position.death != kForever && position.death - static_cast<Time>(p) > length;
+    if (outlives && position.pool == 0) outlive += static_cast<double>(position.size);
+  }
+  return outlive * static_cast<double>(kSlackShare) > static_cast<double>(peak_requested(trace));
+}
+
 class JobBuilder {
  public:
   JobBuilder(const Trace& trace, const Profile& profile, const SynthesizeOptions& options)
       : trace_(trace),
         profile_(profile),
-        pattern_(profile.pattern),
+        shape_(shape_of(trace, profile.pattern)),
+        steps_(needs_two_steps(trace, profile.pattern, shape_) ? 2 : 1),
+        pattern_(steps_ == 2 ? two_steps_of(profile.pattern) : profile.pattern),
         options_(options),
         births_(births_before(trace)),
         streams_(planned_streams(trace)),
@@ -51,6 +72,8 @@ class JobBuilder {
     plan_.source = trace.name;
     plan_.fingerprint = fingerprint_of(trace);
     plan_.alignment = options.alignment;
+    plan_.shape = shape_;
+    plan_.steps = steps_;
     plan_.prologue = options.step_only ? 0 : pattern_.prologue;
     for (const Lifespan& step : profile.steps.spans) {
       if (births_[static_cast<std::size_t>(step.lower)] < plan_.prologue) ++plan_.prologue_steps;
@@ -101,12 +124,13 @@ class JobBuilder {
     return groups_.emplace(std::pair(born, died), static_cast<int>(groups_.size())).first->second;
   }
 
-  /// One recorded request for each position, for what a Position does not tell.
+  /// One recorded request for each position of a step, for what a Position does not tell.
   void find_representatives() {
-    representative_.resize(pattern_.positions.size());
+    representative_.resize(pattern_.positions.size() / steps_);
     for (const AlignedStep& step : pattern_.steps) {
       for (std::size_t i = 0; i < step.position_of.size(); ++i) {
-        representative_[step.position_of[i]] = step.first + static_cast<RequestId>(i);
+        representative_[step.position_of[i] % representative_.size()] =
+            step.first + static_cast<RequestId>(i);
       }
     }
   }
@@ -117,8 +141,8 @@ class JobBuilder {
     job_.slots_of.push_back({id});
   }
 
-  /// What lives longer than a step would meet itself.
-  [[nodiscard]] bool outlives_step(std::uint32_t p) const {
+  /// What lives longer than all that repeats would meet itself.
+  [[nodiscard]] bool outlives_pattern(std::uint32_t p) const {
     const Time death = pattern_.positions[p].death;
     return death == kForever || death - static_cast<Time>(p) > end() - prologue();
   }
@@ -141,12 +165,12 @@ class JobBuilder {
          .length = position.length,
          .power = position.power,
          .tile = position.tile});
-    if (position.kind == PositionKind::kDynamic || outlives_step(p)) return;
+    if (position.kind == PositionKind::kDynamic || outlives_pattern(p)) return;
     if (!may_plan(position.pool, position.stream)) return;
     const auto [life, echo] = lives_of(birth, death);
     item_of_position_[p] = job_.instance.items.size();
     add_item(step_slots_.back(), static_cast<std::uint32_t>(birth), life, echo,
-             group_of(trace_.requests[representative_[p]]));
+             group_of(trace_.requests[representative_[p % representative_.size()]]));
   }
 
   /// When a request of the prologue dies, in slots; kForever when it lives on after the first step.
@@ -232,11 +256,13 @@ class JobBuilder {
 
   const Trace& trace_;
   const Profile& profile_;
-  const Pattern& pattern_;
+  const StepShape shape_;
+  const std::size_t steps_;  // that repeat
+  const Pattern pattern_;
   const SynthesizeOptions& options_;
   std::vector<RequestId> births_;
   std::set<Stream> streams_;
-  std::vector<RequestId> representative_;      // by position
+  std::vector<RequestId> representative_;      // by position in its step
   std::vector<std::size_t> item_of_position_;  // kNoItem where unplanned
   std::vector<Slot> step_slots_;
   std::map<Stream, int> lanes_;
@@ -269,11 +295,6 @@ Instance& finished(JobBuilder& builder, const std::optional<Time>& stream_gap) {
   }
   stack_persistent(instance);
   return instance;
-}
-
-StepShape shape_of(const Trace& trace, const Pattern& pattern) {
-  if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  return lengths_foretell_sizes(pattern) ? StepShape::kVarying : StepShape::kDynamic;
 }
 
 /// Puts what lowers the arena into gaps, and leaves the rest of the job to be packed.
@@ -343,7 +364,6 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
                                                 .improved = options.improved});
   plan.arena = result.peak;
   plan.lower_bound = result.lower_bound;
-  plan.shape = shape_of(trace, profile.pattern);
   plan.winner = result.winner;
   plan.stream_gap = job.instance.lane_gap;
   for (std::size_t i = 0; i < result.placement.size(); ++i) {

@@ -449,6 +449,22 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   return pattern;
 }
 
+Pattern two_steps_of(const Pattern& pattern) {
+  Pattern two = pattern;
+  const auto length = static_cast<std::uint32_t>(pattern.positions.size());
+  const auto move_to_second = [&](AlignedStep& step) {
+    for (std::uint32_t& position : step.position_of)
+      if (position != kNoPosition) position += length;
+  };
+  for (Position position : pattern.positions) {
+    if (position.death != kForever) position.death += length;
+    two.positions.push_back(position);
+  }
+  for (std::size_t i = 1; i < two.steps.size(); i += 2) move_to_second(two.steps[i]);
+  move_to_second(two.before);
+  return two;
+}
+
 std::vector<std::size_t> steps_with_each(const Pattern& pattern) {
   std::vector<std::size_t> steps(pattern.positions.size(), 0);
   for (const AlignedStep& step : pattern.steps) {

@@ -60,6 +60,10 @@ struct Pattern {
 /// the rest is left out.
 Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<LifeClass>& classes);
 
+/// The same as a pattern of two steps, taken by recorded steps in turn: so a request may outlive its own step
+/// and meet itself in the next.
+Pattern two_steps_of(const Pattern& pattern);
+
 /// How many of the aligned steps have each position.
 std::vector<std::size_t> steps_with_each(const Pattern& pattern);
 

@@ -33,12 +33,14 @@ void Matcher::Cursors::add(std::size_t entry) {
 Matcher::Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy)
     : index_(std::move(index)),
       policy_(&policy),
-      followers_(index_->streams().size(), Follower(index_->lengths())) {
+      followers_(index_->streams().size(), Follower(index_->lengths())),
+      steps_begun_(index_->plan().prologue == 0 ? 1 : 0) {
   planned_stream_.reserve(64);
 }
 
 void Matcher::begin_step() {
-  const bool repeats = ++steps_begun_ > index_->plan().prologue_steps;
+  const Plan& plan = index_->plan();
+  const bool repeats = ++steps_begun_ > plan.prologue_steps;
   for (std::size_t s = 0; s < followers_.size(); ++s) {
     Follower& follower = followers_[s];
     // A stream that is nothing like the one it was taken for is another one.
@@ -49,8 +51,10 @@ void Matcher::begin_step() {
     follower.matched = follower.lost = 0;
     std::ranges::fill(follower.lengths, Length());
     if (!repeats) continue;
+    const PlannedStream& stream = index_->streams()[s];
+    const std::size_t length = (stream.entries.size() - stream.prologue) / plan.steps;
     const std::size_t before = follower.cursors.front();
-    follower.cursors.set(index_->streams()[s].prologue);
+    follower.cursors.set(stream.prologue + (steps_begun_ - plan.prologue_steps - 1) % plan.steps * length);
     follower.cursors.add(before);
   }
 }

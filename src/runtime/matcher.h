@@ -121,7 +121,7 @@ class Matcher {
   const Policy* policy_;
   std::vector<Follower> followers_;          ///< by stream of the plan
   std::vector<std::size_t> planned_stream_;  ///< by stream; kNowhere where it has none
-  std::size_t steps_begun_ = 0;
+  std::size_t steps_begun_;                  ///< a plan without a prologue begins with a step
 };
 
 }  // namespace stweaver

@@ -53,9 +53,9 @@ void PlanIndex::find_anchors(PlannedStream& stream) const {
   });
 }
 
-/// Slots alive over the prologue and two rounds of the step, since lives reach into the next step.
+/// Slots alive over the prologue and two rounds of what repeats, since lives reach into the next.
 void PlanIndex::count() {
-  const std::size_t step = step_length();
+  const std::size_t step = plan_.slots.size() - plan_.prologue;
   std::vector<std::ptrdiff_t> change(plan_.slots.size() + step + 1);
   const auto add = [&](std::size_t birth, Time death) {
     ++change[birth];
@@ -67,6 +67,7 @@ void PlanIndex::count() {
     if (i >= plan_.prologue && slot.death != kForever) add(i + step, slot.death + static_cast<Time>(step));
     if (i >= plan_.prologue && has_place(i)) ++planned_in_step_;
   }
+  planned_in_step_ /= static_cast<std::int64_t>(plan_.steps);
   std::ptrdiff_t alive = 0;
   for (const std::ptrdiff_t more : change) {
     alive += more;

@@ -83,12 +83,10 @@ class PlanIndex {
   [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
   /// How many lengths the sizes of slots follow, at least one.
   [[nodiscard]] std::size_t lengths() const { return lengths_; }
-  /// Slots of the step that have a place.
+  /// Slots of a step that have a place.
   [[nodiscard]] std::int64_t planned_in_step() const { return planned_in_step_; }
   /// The arena, and what slots take of gaps.
   [[nodiscard]] Bytes planned_bytes() const { return planned_bytes_; }
-  /// Requests of the step.
-  [[nodiscard]] std::size_t step_length() const { return plan_.slots.size() - plan_.prologue; }
   /// Where in the process a slot lies that has its place in a gap (Plan::in_gaps); empty for all others.
   [[nodiscard]] const Interval& gap_of(std::size_t slot) const { return gaps_[slot]; }
   /// Where slots lie, as planned.

@@ -46,12 +46,12 @@ std::string body_of(const std::string& file) {
 
 /// A whole plan of one slot, of which a test changes one thing.
 struct Lines {
-  std::string version = "stweaver-plan 5\n";
+  std::string version = "stweaver-plan 6\n";
   std::string head =
       "source a\nfingerprint 000000000000000f\nalignment 512\narena 1024\nlower_bound 1024\n"
       "shape fixed\nstream_gap 0\n";
   std::string winner = "winner sweep 4\n";
-  std::string prologue = "prologue 1\nprologue_steps 0\n";
+  std::string prologue = "prologue 1\nprologue_steps 0\nsteps 1\n";
   std::string runs = "runs 1\n0 0 1\n";
   std::string slots = "slots 1\n1024 0 0 -1 exact\n";
 
@@ -82,6 +82,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(copy.winner, plan.winner);
   EXPECT_EQ(copy.prologue, plan.prologue);
   EXPECT_EQ(copy.prologue_steps, plan.prologue_steps);
+  EXPECT_EQ(copy.steps, plan.steps);
   ASSERT_EQ(copy.slots.size(), plan.slots.size());
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     EXPECT_EQ(copy.slots[i].size, plan.slots[i].size);
@@ -178,11 +179,11 @@ TEST(PlanFile, RefusesForeignFilesAtTheirFirstBytes) {
 }
 
 TEST(PlanFile, RefusesOtherVersions) {
-  for (const std::string version : {"0", "1", "2", "3", "10", "-1"}) {
+  for (const std::string version : {"0", "1", "5", "7", "10", "-1"}) {
     Lines lines;
     lines.version = "stweaver-plan " + version + '\n';
     EXPECT_EQ(refused(lines), "some.plan: a plan file of version " + version +
-                                  ", and only version 5 is known; make the plan again with `stweaver plan`");
+                                  ", and only version 6 is known; make the plan again with `stweaver plan`");
   }
 }
 
@@ -200,7 +201,7 @@ TEST(PlanFile, RefusesForgedCountsWithoutBelievingThem) {
        {"-1", "4294967296", "99999999999999999999999", "1e3", "0x1", "", " 1", "+1"}) {
     lines = {};
     lines.slots = "slots " + count + "\n1024 0 0 -1 exact\n";
-    EXPECT_THAT(refused(lines), HasSubstr("line 14"));
+    EXPECT_THAT(refused(lines), HasSubstr("line 15"));
   }
 }
 
@@ -255,8 +256,13 @@ TEST(PlanFile, RefusesForgedNumbers) {
        {"0 0 2", "0 1 1", "0 2 0", "0 4294967295 4294967295", "0 0", "-1 0 1", "0 0 1 1", "0 0 1 "}) {
     EXPECT_THAT(with(&Lines::runs, "runs 1\n" + run + '\n'), EndsWith("; make the plan again")) << run;
   }
-  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\n"),
+  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\nsteps 1\n"),
               HasSubstr("the prologue is longer than the plan"));
+  for (const std::string steps : {"0", "2", "4294967295"}) {
+    EXPECT_THAT(with(&Lines::prologue, "prologue 0\nprologue_steps 0\nsteps " + steps + '\n'),
+                HasSubstr("what repeats is no whole number of steps"))
+        << steps;
+  }
   EXPECT_THAT(with(&Lines::winner, "loser sweep 4\n"), HasSubstr("expected `winner ...`"));
   const std::string head = Lines().head;
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
@@ -286,7 +292,7 @@ TEST(PlanFile, RefusesSlotsThatAreLargerThanAnyMemoryTogether) {
   const std::string large = "1000000000000000000 -1 0 -1 upto 0\n";
   const auto with = [](const std::string& slots) {
     Lines lines;
-    lines.prologue = "prologue 0\nprologue_steps 0\n";
+    lines.prologue = "prologue 0\nprologue_steps 0\nsteps 1\n";
     lines.runs = "runs 0\n";
     lines.slots = slots;
     return lines;

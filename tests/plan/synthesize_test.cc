@@ -4,6 +4,7 @@
 #include "support/examples.h"
 #include "support/instances.h"
 #include "support/job.h"
+#include "support/trained.h"
 
 namespace stweaver {
 namespace {
@@ -242,6 +243,22 @@ TEST(Synthesize, LeavesWhatOutlivesAStepUnplanned) {
   EXPECT_EQ(plan.slots.size() - planned_slots(plan), 1);
   EXPECT_EQ(step, 21);
   EXPECT_EQ(plan.slots.back().offset, kUnplanned);
+}
+
+TEST(Synthesize, PlansTwoStepsWhereABatchLivesUntilTheNextIsThere) {
+  for (const bool step_only : {false, true}) {
+    const Plan plan = checked_plan(keeping_its_batch(64 * kKiB, 6), {.step_only = step_only});
+    EXPECT_EQ(plan.steps, 2);
+    EXPECT_EQ((plan.slots.size() - plan.prologue) % 2, 0);
+    EXPECT_EQ(planned_slots(plan), plan.slots.size());
+    EXPECT_EQ(plan.arena, plan.lower_bound);
+  }
+}
+
+TEST(Synthesize, LeavesABatchUnplannedThatIsLessThanTheSlack) {
+  const Plan plan = checked_plan(keeping_its_batch(512, 6));
+  EXPECT_EQ(plan.steps, 1);
+  EXPECT_EQ(plan.slots.size() - planned_slots(plan), 1);
 }
 
 TEST(Synthesize, PlansAJobWithoutStepsAsOnePrologue) {

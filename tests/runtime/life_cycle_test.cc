@@ -424,7 +424,7 @@ TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
   const TemporaryFolder folder;
   const std::string missing = folder.file("missing.plan");
   const std::string damaged = folder.file("damaged.plan");
-  std::ofstream(damaged) << "stweaver-plan 5\nsource x\n";
+  std::ofstream(damaged) << "stweaver-plan 6\nsource x\n";
   for (const std::string& path : {missing, damaged, folder.path().string()}) {
     lines.clear();
     LifeCycleOptions how = options();

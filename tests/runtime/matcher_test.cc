@@ -48,6 +48,12 @@ class Draft {
     return *this;
   }
 
+  /// So many steps repeat.
+  Draft& steps(std::size_t count) {
+    plan_.steps = count;
+    return *this;
+  }
+
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] std::shared_ptr<const PlanIndex> index() const { return std::make_shared<PlanIndex>(plan_); }
 
@@ -279,6 +285,30 @@ TEST(Matcher, StaysInThePrologueWhileThePlansStepsBeginInIt) {
   job.begin_step();
   job.make_step();
   EXPECT_THAT(job.wrong(), ElementsAre());
+}
+
+TEST(Matcher, TakesTwoStepsInTurn) {
+  constexpr std::size_t kLength = 30;
+  for (const std::size_t prologue : {std::size_t{0}, kPrologue}) {
+    Draft draft;
+    for (std::size_t i = 0; i < prologue; ++i) draft.add(static_cast<Bytes>(i + 1) * kMiB);
+    draft.step().steps(2);
+    for (int step = 0; step < 2; ++step) {
+      for (std::size_t i = 0; i < kLength; ++i) draft.add(static_cast<Bytes>(i + 1) * 512);
+    }
+    Follower job(draft);
+    job.make_prologue();
+    if (prologue > 0) job.begin_step();
+    const auto make = [&](std::size_t step, std::size_t requests) {
+      const std::size_t begin = prologue + step % 2 * kLength;
+      job.make(begin, begin + requests);
+      job.begin_step();
+    };
+    for (std::size_t step = 0; step < 4; ++step) make(step, kLength);
+    make(4, 10);  // is cut short
+    for (std::size_t step = 5; step < 8; ++step) make(step, kLength);
+    EXPECT_THAT(job.wrong(), ElementsAre()) << prologue;
+  }
 }
 
 TEST(Matcher, LeavesAPrologueThatWasCutShort) {

@@ -128,6 +128,15 @@ TEST(Serve, OnlineTheRecordedStepsLeaveNoResidue) {
   EXPECT_THAT(serving.story->steady.reserved, Le(serving.story->steady.requested + kLeft));
 }
 
+TEST(Serve, OnlineNothingMovesInStepsThatKeepTheirBatchUntilTheNextIsThere) {
+  const auto calls_in = [](int steps) {
+    const Serving serving = served(keeping_its_batch(40 * kMiB, steps), {.online = true});
+    EXPECT_EQ(serving.statistics.plans, 1);
+    return serving.statistics.mapping.maps + serving.statistics.mapping.unmaps;
+  };
+  EXPECT_EQ(calls_in(12), calls_in(16));
+}
+
 TEST(Serve, OnlineAJobTooShortForAPlanIsAllNative) {
   const Trace trace = fixed(2, kLarge);
   const Serving serving = served(trace, {.online = true, .place_unplanned = false});
