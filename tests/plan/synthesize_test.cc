@@ -4,7 +4,6 @@
 #include "support/examples.h"
 #include "support/instances.h"
 #include "support/job.h"
-#include "support/trained.h"
 
 namespace stweaver {
 namespace {
@@ -247,7 +246,7 @@ TEST(Synthesize, LeavesWhatOutlivesAStepUnplanned) {
 
 TEST(Synthesize, PlansTwoStepsWhereABatchLivesUntilTheNextIsThere) {
   for (const bool step_only : {false, true}) {
-    const Plan plan = checked_plan(keeping_its_batch(64 * kKiB, 6), {.step_only = step_only});
+    const Plan plan = checked_plan(trained({.keeps = 64 * kKiB}, 6), {.step_only = step_only});
     EXPECT_EQ(plan.steps, 2);
     EXPECT_EQ((plan.slots.size() - plan.prologue) % 2, 0);
     EXPECT_EQ(planned_slots(plan), plan.slots.size());
@@ -256,7 +255,7 @@ TEST(Synthesize, PlansTwoStepsWhereABatchLivesUntilTheNextIsThere) {
 }
 
 TEST(Synthesize, LeavesABatchUnplannedThatIsLessThanTheSlack) {
-  const Plan plan = checked_plan(keeping_its_batch(512, 6));
+  const Plan plan = checked_plan(trained({.keeps = 512}, 6));
   EXPECT_EQ(plan.steps, 1);
   EXPECT_EQ(plan.slots.size() - planned_slots(plan), 1);
 }
@@ -292,7 +291,8 @@ TEST(Synthesize, PlansRandomJobsSoundly) {
                        .micro_batches = static_cast<int>(pick(random, 1, 3)),
                        .unit = pick(random, 1, 5000),
                        .zero_grad_first = pick(random, 0, 1) == 0,
-                       .side_stream = static_cast<Stream>(pick(random, 0, 1))});
+                       .side_stream = static_cast<Stream>(pick(random, 0, 1)),
+                       .keeps = pick(random, 0, 1) * 20000});
     for (std::int64_t step = 0, steps = pick(random, 1, 7); step < steps; ++step) {
       if (pick(random, 0, 4) == 0) training.evaluate();
       if (pick(random, 0, 4) == 0) training.job.allocate(pick(random, 0, 9999));

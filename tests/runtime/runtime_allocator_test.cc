@@ -71,7 +71,8 @@ std::vector<std::int64_t> misses_of(const Played& played) {
 
 TEST(RuntimeAllocator, ServesEveryRequestOfTheJobAtItsPlannedPlace) {
   for (const PlannedTraining& job :
-       {plain_training(), training_on_two_streams(), PlannedTraining({.zero_grad_first = true})}) {
+       {plain_training(), training_on_two_streams(), PlannedTraining({.zero_grad_first = true}),
+        PlannedTraining({.side_stream = 7, .keeps = 64 * kKiB})}) {
     const Played played = Player(job.plan).play(job.script);
     EXPECT_THAT(misses_of(played), Each(0));
     EXPECT_EQ(played.end.served.planned, static_cast<std::int64_t>(job.script.requests.size()));

@@ -63,6 +63,7 @@ class Training {
     Bytes unit = 4096;
     bool zero_grad_first = false;  ///< gradients live until the next step has fetched its batch
     Stream side_stream = 0;        ///< where gradients are reduced, as data parallel jobs do
+    Bytes keeps = 0;               ///< of each step's tensors, until the next has made its own
   };
 
   explicit Training(const Shape& shape) : shape_(shape), gradients_(shape.layers) {
@@ -76,6 +77,11 @@ class Training {
   void step(Bytes scale = 8) {
     begins_.push_back(job.now());
     job.mark(text("iteration ", begins_.size() - 1));
+    if (shape_.keeps > 0) {
+      const RequestId made = job.allocate(shape_.keeps);
+      job.free_all(kept_);
+      kept_.push_back(made);
+    }
     if (shape_.zero_grad_first) {
       const RequestId fetched = job.allocate(scale * 96);
       drop_gradients();
@@ -165,6 +171,7 @@ class Training {
   std::vector<RequestId> weights_;
   std::vector<std::vector<RequestId>> gradients_;
   std::vector<RequestId> states_;
+  std::vector<RequestId> kept_;
   std::vector<Time> begins_;
 };
 

@@ -20,25 +20,4 @@ inline Trace fixed(std::size_t steps, const Training::Shape& shape = {}) {
   return trained(std::vector<Bytes>(steps, 8), shape);
 }
 
-/// Steps whose batch lives until the next one is there, as a loop's variable does, and three times of which
-/// is computed with.
-inline Trace keeping_its_batch(Bytes batch, int steps) {
-  Job job;
-  const RequestId weights = job.allocate(400 * kKiB);
-  std::vector<RequestId> before;
-  for (int step = 0; step < steps; ++step) {
-    job.mark(text("step ", step));
-    const RequestId fetched = job.allocate(batch);
-    job.free_all(before);
-    before = {fetched};
-    for (Bytes layer = 1; layer <= 20; ++layer) {
-      std::vector<RequestId> computed = {job.allocate(3 * batch), job.allocate(layer * 100 * kKiB)};
-      job.free_all(computed);
-    }
-  }
-  job.mark("end");
-  job.free(weights);
-  return job.trace();
-}
-
 }  // namespace stweaver
