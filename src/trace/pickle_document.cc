@@ -8,7 +8,7 @@
 namespace stweaver {
 
 void PickleBudget::check() const {
-  if (used_ > std::min(kLimit, kBase + 3 * read_)) {
+  if (used_ > std::min(limit_, kBase + 3 * read_)) {
     fail(name_, ": would take ", used_ >> 20, " MiB of memory after ", read_ >> 20,
          " MiB of input: this is not a memory snapshot of PyTorch");
   }

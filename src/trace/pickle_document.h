@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "trace/memory_budget.h"
+
 namespace stweaver {
 
 enum class PickleKind : std::uint8_t {
@@ -54,8 +56,9 @@ class PickleValue {
   std::uint64_t word_ = 0;
 };
 
-/// The host memory a document may take: 64 MiB and thrice the bytes read so far, at most 16 GiB. So a small
-/// file cannot ask for much, whatever lengths and repetitions it claims.
+/// The host memory a document may take: 64 MiB and thrice the bytes read so far, at most what
+/// memory_for_reading() gives. So a small file cannot ask for much, whatever lengths and repetitions it
+/// claims.
 class PickleBudget {
  public:
   explicit PickleBudget(std::string name) : name_(std::move(name)) {}
@@ -78,11 +81,11 @@ class PickleBudget {
 
  private:
   static constexpr std::uint64_t kBase = std::uint64_t{64} << 20;
-  static constexpr std::uint64_t kLimit = std::uint64_t{16} << 30;
 
   void check() const;
 
   std::string name_;
+  std::uint64_t limit_ = memory_for_reading();
   std::uint64_t read_ = 0;
   std::uint64_t used_ = 0;
 };
