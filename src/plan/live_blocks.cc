@@ -22,6 +22,7 @@ void LiveBlocks::clear() {
   chunks_.clear();
   firsts_.clear();
   summaries_.clear();
+  groups_.clear();
 }
 
 void LiveBlocks::insert(const Interval& block) {
@@ -67,7 +68,7 @@ void LiveBlocks::erase(const Interval& block) {
     if (at == begin || was_last || block.upper >= summaries_[c].end || block.upper > at->lower) {
       touch(c);
     } else {
-      summaries_[c].gap = std::max(summaries_[c].gap, at->lower - end_below(c, at));
+      widen(c, at->lower - end_below(c, at));
     }
     return;
   }
@@ -99,6 +100,7 @@ void LiveBlocks::split(std::size_t c) {
   insert_at(chunks_, index, id);
   insert_at(firsts_, index, Bytes{0});
   insert_at(summaries_, index, Summary());
+  regroup(index);
   if (index == 0) return;
   Chunk& chunk = pool_[chunks_[c]];
   added.count = chunk.count / 2;
@@ -114,13 +116,24 @@ void LiveBlocks::remove(std::size_t c) {
   erase_at(chunks_, c);
   erase_at(firsts_, c);
   erase_at(summaries_, c);
+  regroup(c);
   if (c < chunks_.size()) touch(c);
 }
 
 /// Notes that a chunk changed, and the gap between it and the next one with it.
 void LiveBlocks::touch(std::size_t c) {
-  summaries_[c].gap = kUnknown;
-  if (c + 1 < chunks_.size()) summaries_[c + 1].gap = kUnknown;
+  widen(c, kUnknown);
+  if (c + 1 < chunks_.size()) widen(c + 1, kUnknown);
+}
+
+void LiveBlocks::widen(std::size_t c, Bytes gap) {
+  for (Summary* summary : {&summaries_[c], &groups_[c / kGroup]}) summary->gap = std::max(summary->gap, gap);
+}
+
+/// Notes that from c on there are other chunks than before.
+void LiveBlocks::regroup(std::size_t c) {
+  groups_.resize((chunks_.size() + kGroup - 1) / kGroup);
+  for (std::size_t g = c / kGroup; g < groups_.size(); ++g) groups_[g].gap = kUnknown;
 }
 
 }  // namespace stweaver

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -87,24 +88,37 @@ Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatc
   return kMost * pairs.size() >= (kMost - 1) * std::max(a.size(), b.size()) ? pairs : Pairs();
 }
 
+/// What is the same in micro-batches that are alike, each compared with the last before it that it is like.
+Pairs same_requests(const Pattern& pattern, const std::vector<MicroBatch>& batches) {
+  std::vector<const MicroBatch*> kinds;  // the last one of each
+  Pairs all;
+  for (const MicroBatch& batch : batches) {
+    if (batch.size() < kFewest) continue;
+    Pairs pairs;
+    const auto like = std::ranges::find_if(kinds, [&](const MicroBatch* last) {
+      pairs = same_requests(pattern, *last, batch);
+      return !pairs.empty();
+    });
+    if (like == kinds.end()) {
+      kinds.push_back(&batch);
+    } else {
+      *like = &batch;
+      all.insert(all.end(), pairs.begin(), pairs.end());
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 void level_micro_batches(Pattern& pattern, const Trace& trace) {
   const std::vector<MicroBatch> batches = find_micro_batches(pattern);
   Pattern level = pattern;
-  std::vector<const MicroBatch*> large;
-  for (const MicroBatch& batch : batches) {
-    if (batch.size() >= kFewest) large.push_back(&batch);
-  }
-  for (std::size_t a = 0; a < large.size(); ++a) {
-    for (std::size_t b = a + 1; b < large.size(); ++b) {
-      for (const auto& [p, q] : same_requests(level, *large[a], *large[b])) {
-        Bytes& one = level.positions[p].size;
-        Bytes& other = level.positions[q].size;
-        one = other = std::max(one, other);
-      }
-    }
-  }
+  const auto size = [&](std::size_t p) -> Bytes& { return level.positions[p].size; };
+  // The largest goes from one to the next, and from the last one back.
+  const Pairs same = same_requests(pattern, batches);
+  for (const auto& [p, q] : same) size(q) = std::max(size(p), size(q));
+  for (const auto& [p, q] : std::views::reverse(same)) size(p) = size(q);
   const std::vector<MicroBatch> whole = join_small(batches);
   for (const std::size_t lengths : {std::size_t{1}, kMostLengths}) {
     Pattern fitted = level;

@@ -19,7 +19,8 @@ Bytes part_of(double fraction, Bytes size) {
 }  // namespace
 
 bool CachingAllocator::BySize::operator()(const Block* a, const Block* b) const {
-  return std::tie(a->stream, a->size, a->address) < std::tie(b->stream, b->size, b->address);
+  return std::tie(a->stream, a->size, a->rank, a->address) <
+         std::tie(b->stream, b->size, b->rank, b->address);
 }
 
 bool CachingAllocator::ByAddress::operator()(const Block* a, const Block* b) const {
@@ -153,7 +154,8 @@ CachingAllocator::Block* CachingAllocator::new_segment(const Wish& wish, Bytes s
   if (!address) return nullptr;
   note_reserved();
   ++statistics_.segments;
-  Block* block = make_block({.address = *address, .size = size, .stream = wish.stream, .pool = &wish.pool});
+  Block* block = make_block(
+      {.address = *address, .size = size, .stream = wish.stream, .pool = &wish.pool, .rank = next_rank()});
   log(SegmentAction::kAlloc, *block);
   return block;
 }
@@ -232,8 +234,12 @@ CachingAllocator::Block* CachingAllocator::expandable_place(const Wish& wish) {
   const Bytes size = align_up(source_->capacity() + source_->capacity() / 8, page);
   const std::optional<Address> addresses = source_->reserve(size, page);
   if (!addresses) return nullptr;
-  Block* block = make_block(
-      {.address = *addresses, .size = size, .stream = wish.stream, .pool = &pool, .mapped = false});
+  Block* block = make_block({.address = *addresses,
+                             .size = size,
+                             .stream = wish.stream,
+                             .pool = &pool,
+                             .mapped = false,
+                             .rank = next_rank()});
   pool.unmapped.insert(block);
   return block;
 }

@@ -47,9 +47,9 @@ struct CachedSegment {
 class CachingAllocator {
  public:
   /// On numbers. `capacity`: bytes the device can give, from 1 to kAmpleCapacity; settings.memory_fraction of
-  /// it may be reserved. Of two free blocks of one size the lower is taken, so the addresses of segments
-  /// matter a little: without `place`, each lies below all before it, which is how the driver mostly does it
-  /// (docs/simulation.md has the evidence). Error for a capacity out of range.
+  /// it may be reserved. Of two free blocks of one size the lower is taken (but see settings.oldest_first),
+  /// so the addresses of segments matter a little: without `place`, each lies below all before it, which is
+  /// how the driver mostly does it (docs/simulation.md has the evidence). Error for a capacity out of range.
   explicit CachingAllocator(const AllocatorSettings& settings, Bytes capacity = kAmpleCapacity,
                             SegmentPlacer place = {});
 
@@ -108,6 +108,7 @@ class CachingAllocator {
     bool in_use = false;
     bool mapped = true;
     std::int64_t freed_at = 0;  ///< BlockPool::searches when it was put into the pool
+    std::int64_t rank = 0;      ///< the number of its segment, where that decides between equals
   };
 
   /// Best fit is the first of this order that is not less than the request.
@@ -169,6 +170,7 @@ class CachingAllocator {
 
   static void add_row(const Block* block, std::vector<CachedSegment>& segments);
   static void put_into_pool(Block* block);
+  std::int64_t next_rank() { return settings_.oldest_first ? ++ranks_ : 0; }
   Block* make_block(const Block& content);
   PoolPair& pools_of(Pool id) { return pools_.try_emplace(id, id).first->second; }
   void drop_block(Block* block);
@@ -182,6 +184,7 @@ class CachingAllocator {
   AllocatorStatistics statistics_;
   std::function<void()> before_flush_;
   SegmentLog* log_ = nullptr;
+  std::int64_t ranks_ = 0;
   std::map<Pool, PoolPair> pools_;  // a map, because blocks point to their pools
   std::deque<Block> blocks_;        // every block ever made; those in spare_ are without use
   std::vector<Block*> spare_;

@@ -17,11 +17,12 @@ using Divisions = decltype(AllocatorSettings::roundup_power2_divisions);
 
 // Known to PyTorch, and without influence on what is reserved: pinned host memory, locking, graph capture,
 // how an error comes about, how much address space an expandable segment sets aside.
-constexpr std::array<std::string_view, 12> kIgnoredKeys = {
+constexpr std::array<std::string_view, 14> kIgnoredKeys = {
     "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
     "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
     "pinned_num_register_threads",    "pinned_use_background_threads",
     "pinned_reserve_segment_size_mb", "pinned_free_catch_all",
+    "pinned_max_round_threshold_mb",  "pinned_max_cached_size_mb",
     "throw_on_cudamalloc_oom",        "graph_capture_record_stream_reuse",
     "expandable_segments_reserve",    "expandable_segments_reserve_by_class"};
 

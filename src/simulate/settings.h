@@ -30,6 +30,8 @@ struct AllocatorSettings {
   double garbage_collection_threshold = 0;  ///< share of the allowed memory; 0 means never
   bool expandable_segments = false;
   double memory_fraction = 1;  ///< share of the device that may be reserved
+  bool oldest_first = false;   ///< of equal free blocks that of the oldest segment is taken, not the lowest;
+                               ///< no setting of PyTorch's, but what its later releases do
 };
 
 /// Reads PyTorch's syntax, e.g. "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". Keys that do

@@ -41,13 +41,15 @@ void split(std::string_view line, std::vector<std::string_view>& fields) {
 
 class CsvReader {
  public:
-  CsvReader(ByteSource source, std::string name) : reader_(std::move(source)), name_(std::move(name)) {}
+  CsvReader(ByteSource source, const std::string& name, std::uint64_t most)
+      : reader_(std::move(source)), name_(name), budget_(name, most) {}
 
   std::vector<CsvRow> read() {
     if (!next_line()) refuse("is empty: a line that names the columns is expected");
     read_header();
     std::vector<CsvRow> rows;
     while (next_line()) {
+      budget_.charge(2 * (sizeof(CsvRow) + line_.size()));  // in a vector that grows; its id twice
       rows.push_back(read_row());
       if (!is_new(rows)) refuse("the id '", rows.back().id, "' is there already");
     }
@@ -166,6 +168,7 @@ class CsvReader {
 
   ByteReader reader_;
   std::string name_;
+  MemoryBudget budget_;
   std::string line_;
   std::size_t line_number_ = 0;
   std::vector<Column> columns_;
@@ -178,8 +181,8 @@ class CsvReader {
 
 }  // namespace
 
-std::vector<CsvRow> read_csv(const ByteSource& source, const std::string& name) {
-  return CsvReader(source, name).read();
+std::vector<CsvRow> read_csv(const ByteSource& source, const std::string& name, std::uint64_t most) {
+  return CsvReader(source, name, most).read();
 }
 
 void write_csv(const std::vector<CsvRow>& rows, std::ostream& out) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "trace/memory_budget.h"
 #include "trace/source.h"
 
 namespace stweaver {
@@ -26,8 +27,9 @@ struct CsvRow {
 ///
 /// Error, with `name` and the line in front, for a missing, unknown or repeated column, a number that is
 /// negative or does not fit, a lifespan that is empty or crosses itself, an id given twice, and sizes that
-/// add up to more than 63 bits can tell.
-std::vector<CsvRow> read_csv(const ByteSource& source, const std::string& name);
+/// add up to more than 63 bits can tell; and when the rows would take more than `most` bytes of memory.
+std::vector<CsvRow> read_csv(const ByteSource& source, const std::string& name,
+                             std::uint64_t most = memory_for_reading());
 
 /// Writes what read_csv() reads, with the column `offset` if any row has one. Error when only some have.
 void write_csv(const std::vector<CsvRow>& rows, std::ostream& out);

@@ -266,7 +266,7 @@ class Machine {
     const bool negative = !digits.empty() && static_cast<std::uint8_t>(digits.back()) >= 0x80;
     std::int64_t value = negative ? -1 : 0;
     std::memcpy(&value, digits.data(), digits.size());
-    push(PickleValue::integer(value));
+    push(document_.make_integer(value));
   }
 
   std::uint64_t long_length() {
@@ -384,13 +384,13 @@ class Machine {
         push({PickleKind::kBool, 0});
         break;
       case kBinInt:
-        push({PickleKind::kInt, number<std::int32_t>()});
+        push(document_.make_integer(number<std::int32_t>()));
         break;
       case kBinInt1:
-        push({PickleKind::kInt, number<std::uint8_t>()});
+        push(document_.make_integer(number<std::uint8_t>()));
         break;
       case kBinInt2:
-        push({PickleKind::kInt, number<std::uint16_t>()});
+        push(document_.make_integer(number<std::uint16_t>()));
         break;
       case kLong1:
         push_long(number<std::uint8_t>());

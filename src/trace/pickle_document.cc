@@ -8,7 +8,7 @@
 namespace stweaver {
 
 void PickleBudget::check() const {
-  if (used_ > std::min(kLimit, kBase + 3 * read_)) {
+  if (used_ > std::min(limit_, kBase + 3 * read_)) {
     fail(name_, ": would take ", used_ >> 20, " MiB of memory after ", read_ >> 20,
          " MiB of input: this is not a memory snapshot of PyTorch");
   }
@@ -50,6 +50,19 @@ PickleValue PickleDocument::get(PickleValue dict, std::size_t key) const {
     if (index_of(pairs[i]) == key) return pairs[i + 1];
   }
   return {};
+}
+
+/// Twice the number, or where it is too large (the handle of a stream may be), twice its index and one. Equal
+/// ones become one.
+PickleValue PickleDocument::make_integer(std::int64_t number) {
+  constexpr std::int64_t kNarrow = std::int64_t{1} << 58;
+  if (-kNarrow <= number && number < kNarrow) return {PickleKind::kInt, number * 2};
+  const auto [found, is_new] = wide_index_.try_emplace(number, static_cast<std::uint32_t>(wide_.size()));
+  if (is_new) {
+    budget_.charge(64);  // its node, its bucket
+    budget_.push(wide_, number);
+  }
+  return {PickleKind::kInt, std::int64_t{found->second} * 2 + 1};
 }
 
 PickleValue PickleDocument::make_string(std::string_view text) {

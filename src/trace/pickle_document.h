@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "trace/memory_budget.h"
+
 namespace stweaver {
 
 enum class PickleKind : std::uint8_t {
@@ -33,25 +35,18 @@ enum class PickleKind : std::uint8_t {
 };
 
 /// A handle to a value; means something only together with its PickleDocument. One word, because a document
-/// has many: hence integers of 60 bits only, which leaves room for every address, size, stream and clock
-/// time.
+/// has many.
 class PickleValue {
  public:
   constexpr PickleValue() = default;
   constexpr PickleValue(PickleKind kind, std::int64_t bits)
       : word_(static_cast<std::uint64_t>(bits) << kKindBits | static_cast<std::uint64_t>(kind)) {}
 
-  /// An integer, or kHuge.
-  static constexpr PickleValue integer(std::int64_t value) {
-    const PickleValue made(PickleKind::kInt, value);
-    return made.bits() == value ? made : PickleValue(PickleKind::kHuge, 0);
-  }
-
   /// What it was when it was made; PickleDocument::kind knows what it is now.
   [[nodiscard]] constexpr PickleKind kind() const {
     return static_cast<PickleKind>(word_ & ((1U << kKindBits) - 1));
   }
-  /// The number itself, or an index.
+  /// A truth value itself, or an index.
   [[nodiscard]] constexpr std::int64_t bits() const { return static_cast<std::int64_t>(word_) >> kKindBits; }
 
   friend bool operator==(const PickleValue&, const PickleValue&) = default;
@@ -61,8 +56,9 @@ class PickleValue {
   std::uint64_t word_ = 0;
 };
 
-/// The host memory a document may take: 64 MiB and thrice the bytes read so far, at most 16 GiB. So a small
-/// file cannot ask for much, whatever lengths and repetitions it claims.
+/// The host memory a document may take: 64 MiB and thrice the bytes read so far, at most what
+/// memory_for_reading() gives. So a small file cannot ask for much, whatever lengths and repetitions it
+/// claims.
 class PickleBudget {
  public:
   explicit PickleBudget(std::string name) : name_(std::move(name)) {}
@@ -85,11 +81,11 @@ class PickleBudget {
 
  private:
   static constexpr std::uint64_t kBase = std::uint64_t{64} << 20;
-  static constexpr std::uint64_t kLimit = std::uint64_t{16} << 30;
 
   void check() const;
 
   std::string name_;
+  std::uint64_t limit_ = memory_for_reading();
   std::uint64_t read_ = 0;
   std::uint64_t used_ = 0;
 };
@@ -105,6 +101,11 @@ class PickleDocument {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] PickleKind kind(PickleValue value) const;
+  /// The number of a kInt.
+  [[nodiscard]] std::int64_t integer(PickleValue value) const {
+    const std::int64_t half = value.bits() >> 1;
+    return (value.bits() & 1) == 0 ? half : wide_[static_cast<std::size_t>(half)];
+  }
   /// The text of a kString.
   [[nodiscard]] std::string_view string(PickleValue value) const { return strings_[index_of(value)]; }
   /// The elements of a kList or a kTuple.
@@ -120,6 +121,7 @@ class PickleDocument {
   // What follows is for read_pickle(), which fills the document.
 
   PickleBudget& budget() { return budget_; }
+  PickleValue make_integer(std::int64_t number);
   PickleValue make_string(std::string_view text);
   PickleValue make_tuple(std::span<const PickleValue> items);
   PickleValue make_list();
@@ -160,6 +162,8 @@ class PickleDocument {
   std::size_t key_count_;
   Collapse collapse_;
   PickleBudget budget_;
+  std::vector<std::int64_t> wide_;  // integers that do not fit into a handle, each a key of wide_index_
+  std::unordered_map<std::int64_t, std::uint32_t> wide_index_;
   std::vector<std::string_view> strings_;  // each a key of string_index_
   std::unordered_map<std::string, std::uint32_t, Hash, Equal> string_index_;
   std::vector<std::span<const PickleValue>> tuples_;  // each a key of tuple_index_

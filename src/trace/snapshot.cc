@@ -173,10 +173,27 @@ class SnapshotReader {
   bool is_none(PickleValue value) const { return document_.kind(value) == PickleKind::kNone; }
 
   std::int64_t integer(PickleValue value, std::string_view what) const {
+    const std::int64_t number = whole_integer(value, what);
+    if (number < -kRange || number >= kRange) refuse_range(what);
+    return number;
+  }
+
+  /// One of 64 bits.
+  std::int64_t whole_integer(PickleValue value, std::string_view what) const {
     const PickleKind kind = document_.kind(value);
-    if (kind == PickleKind::kHuge) refuse("is damaged: ", what, " is out of range");
+    if (kind == PickleKind::kHuge) refuse_range(what);
     if (kind != PickleKind::kInt) refuse("is damaged: ", what, " is missing or not an integer");
-    return value.bits();
+    return document_.integer(value);
+  }
+
+  [[noreturn]] void refuse_range(std::string_view what) const {
+    refuse("is damaged: ", what, " is out of range");
+  }
+
+  /// A handle, of any 64 bits.
+  Stream stream_of(PickleValue dict) const {
+    const PickleValue stream = document_.get(dict, kStream);
+    return is_none(stream) ? 0 : static_cast<Stream>(whole_integer(stream, kKeys[kStream]));
   }
 
   std::int64_t integer(PickleValue dict, Key key) const {
@@ -252,7 +269,7 @@ class SnapshotReader {
     };
     const PickleValue line = document_.get(dict, kLine);
     const Frame frame = {string_of(kFilename), string_of(kName),
-                         document_.kind(line) == PickleKind::kInt ? line.bits() : 0};
+                         document_.kind(line) == PickleKind::kInt ? document_.integer(line) : 0};
     const auto [found, is_new] =
         frame_numbers_.try_emplace(frame, static_cast<std::uint32_t>(frames_.size()));
     if (is_new) {
@@ -293,7 +310,7 @@ class SnapshotReader {
     if (entry.action == HistoryEntry::Action::kOther) return entry;
     entry.address = amount(dict, entry.action == HistoryEntry::Action::kOom ? kDeviceFree : kAddr);
     entry.size = amount(dict, kSize);
-    entry.stream = static_cast<Stream>(integer_or(dict, kStream, 0));
+    entry.stream = stream_of(dict);
     check_range(entry.address, entry.size);
     return entry;
   }
@@ -400,7 +417,7 @@ class SnapshotReader {
     segment.address = amount(value, kAddress);
     segment.size = amount(value, kTotalSize);
     check_range(segment.address, segment.size);
-    segment.stream = static_cast<Stream>(integer_or(value, kStream, 0));
+    segment.stream = stream_of(value);
     if (!is_none(document_.get(value, kSegmentPoolId)))
       segment.pool = pool_number(document_.get(value, kSegmentPoolId));
     add_blocks(value, segment);
@@ -463,6 +480,8 @@ class SnapshotReader {
     return markers;
   }
 
+  /// Room for every address, size and clock time, and for the sum of a few.
+  static constexpr std::int64_t kRange = std::int64_t{1} << 59;
   static constexpr std::uint32_t kNoText = UINT32_MAX;
   static constexpr std::uint32_t kNoSite = UINT32_MAX;
 

@@ -200,7 +200,10 @@ namespace {
 
 class TraceReader {
  public:
-  TraceReader(const ByteSource& source, const std::string& name) : reader_(source) { trace_.name = name; }
+  TraceReader(const ByteSource& source, const std::string& name, std::uint64_t most)
+      : reader_(source), budget_(name, most) {
+    trace_.name = name;
+  }
 
   Trace read() {
     read_start();
@@ -285,12 +288,14 @@ class TraceReader {
   std::string take_string() {
     const std::uint64_t length = take();
     if (length > payload_.size()) refuse_damage("half a text");
+    budget_.charge(length);
     std::string string(reinterpret_cast<const char*>(payload_.data()), length);
     payload_ = payload_.subspan(length);
     return string;
   }
 
   void read_record() {
+    budget_.charge(2 * sizeof(Request));  // the largest of what a record becomes, in a vector that grows
     const std::uint64_t tag = take();
     const std::uint64_t number = tag >> 2;
     switch (static_cast<RecordKind>(tag & 3)) {
@@ -382,6 +387,7 @@ class TraceReader {
   }
 
   ByteReader reader_;
+  MemoryBudget budget_;
   Trace trace_;
   std::string block_bytes_;
   std::span<const std::byte> payload_;  // what is left of block_bytes_
@@ -398,8 +404,8 @@ bool is_trace_file(std::span<const std::byte> begin) {
   return begin.size() >= kMagic.size() && std::memcmp(begin.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
-Trace read_trace_file(const ByteSource& source, const std::string& name) {
-  return TraceReader(source, name).read();
+Trace read_trace_file(const ByteSource& source, const std::string& name, std::uint64_t most) {
+  return TraceReader(source, name, most).read();
 }
 
 }  // namespace stweaver

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "trace/memory_budget.h"
 #include "trace/model.h"
 #include "trace/source.h"
 
@@ -106,8 +107,9 @@ void write_trace_file(const Trace& trace, const ByteSink& sink);
 bool is_trace_file(std::span<const std::byte> begin);
 
 /// Reads a trace file; the trace is valid (validate()) and called `name`. `complete` is false when the file
-/// stops without its end record. Error, with `name` in front, when it is of another kind or version, or
-/// damaged.
-Trace read_trace_file(const ByteSource& source, const std::string& name);
+/// stops without its end record. Error, with `name` in front, when it is of another kind or version, damaged,
+/// or would take more than `most` bytes of memory.
+Trace read_trace_file(const ByteSource& source, const std::string& name,
+                      std::uint64_t most = memory_for_reading());
 
 }  // namespace stweaver

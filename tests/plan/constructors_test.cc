@@ -157,11 +157,13 @@ std::vector<std::pair<Bytes, Bytes>> gaps_among(std::vector<Interval> blocks, By
 TEST(LiveBlocks, ShowEveryGapThatIsWideEnough) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Random random(seed);
-    const Bytes spread = seed % 2 == 0 ? 4000 : 100'000;  // many blocks overlap, or few
+    const bool many = seed >= 18;  // thousands live at one time
+    const int changes = many ? 24'000 : 3000;
+    const Bytes spread = (seed % 2 == 0 ? 4000 : 100'000) * (many ? 20 : 1);  // many blocks overlap, or few
     LiveBlocks live;
     std::vector<Interval> blocks;
-    for (int change = 0; change < 3000; ++change) {
-      if (!blocks.empty() && pick(random, 0, 9) < (change < 1500 ? 3 : 6)) {
+    for (int change = 0; change < changes; ++change) {
+      if (!blocks.empty() && pick(random, 0, 9) < (change < changes / 2 ? 3 : 6)) {
         const auto victim = static_cast<std::size_t>(pick(random, 0, static_cast<Bytes>(blocks.size()) - 1));
         live.erase(blocks[victim]);
         blocks[victim] = blocks.back();
@@ -171,8 +173,8 @@ TEST(LiveBlocks, ShowEveryGapThatIsWideEnough) {
         blocks.push_back({offset, offset + pick(random, 1, 100)});
         live.insert(blocks.back());
       }
-      if (change % 7 != 0) continue;
-      const Bytes size = pick(random, 1, 200);
+      if (change % (many ? 101 : 7) != 0) continue;
+      const Bytes size = pick(random, 1, many ? 2000 : 200);
       Bytes top = 0;
       const auto expected = gaps_among(blocks, size, top);
       std::vector<std::pair<Bytes, Bytes>> gaps;

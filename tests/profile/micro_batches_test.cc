@@ -47,6 +47,16 @@ TEST(MicroBatches, ThatAreAlikeGetTheSizesOfTheLongest) {
   EXPECT_THAT(sizes_of(pattern), Each(Bytes{48} * 4096)) << "though the first never had so long a batch";
 }
 
+TEST(MicroBatches, MayBeThousands) {
+  Job job;
+  for (const Bytes length : {20, 60, 30, 50, 40}) {
+    job.mark(text("step ", length));
+    for (Bytes batch = 0; batch < 2000; ++batch) micro_batch(job, 10 * length + batch * 7 % 40);
+  }
+  job.mark("end");
+  EXPECT_THAT(sizes_of(profile_of(job.trace()).pattern), Each(Bytes{639} * 4096));
+}
+
 TEST(MicroBatches, LetWhatIsAloneGrowWithTheLongest) {
   Job job;
   const std::vector<std::pair<Bytes, Bytes>> lengths = {{30, 40}, {20, 25}, {37, 21}, {22, 48}, {31, 28}};

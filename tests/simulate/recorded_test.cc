@@ -1,5 +1,6 @@
-// The simulator against PyTorch itself: recorded/*.txt, made by record.py with torch 2.11.0 on an H200, hold
-// random requests under many settings and what the allocator reserved after each.
+// The simulator against PyTorch itself: recordings, made by record.py, hold random requests under many
+// settings and what the allocator reserved after each. Those of oldest_first are of torch 2.15.0 on null
+// CUDA, the others of torch 2.11.0 on an H200.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,10 +19,13 @@ namespace fs = std::filesystem;
 
 const fs::path kRecordings = fs::path(STWEAVER_TEST_DATA) / "allocator";
 
+constexpr std::string_view kOldestFirst = "oldest_first";
+
 std::vector<std::string> recordings() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kRecordings)) {
-    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
+  for (const auto& entry : fs::recursive_directory_iterator(kRecordings)) {
+    if (entry.path().extension() == ".txt")
+      names.push_back(fs::relative(entry.path(), kRecordings).replace_extension().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -94,7 +98,11 @@ TEST_P(Recorded, ReservesTheSameAfterEveryCall) {
   file >> word >> capacity >> word >> settings.memory_fraction >> std::ws;
 
   Outcome outcome;
-  CachingAllocator allocator(settings, capacity, [&](Bytes) { return outcome.segment.value(); });
+  // Where PyTorch goes by the age of segments, their addresses do not matter.
+  settings.oldest_first = GetParam().starts_with(kOldestFirst);
+  SegmentPlacer place;
+  if (!settings.oldest_first) place = [&](Bytes) { return outcome.segment.value(); };
+  CachingAllocator allocator(settings, capacity, place);
   std::vector<std::optional<Address>> blocks;
   Bytes reserved = 0;
   for (int number = 0; std::getline(file, line) && !line.starts_with("end"); ++number) {
@@ -111,8 +119,11 @@ TEST_P(Recorded, ReservesTheSameAfterEveryCall) {
   expect_end(words, allocator.statistics());
 }
 
-INSTANTIATE_TEST_SUITE_P(Torch211, Recorded, ::testing::ValuesIn(recordings()),
-                         [](const auto& recording) { return recording.param; });
+INSTANTIATE_TEST_SUITE_P(PyTorch, Recorded, ::testing::ValuesIn(recordings()), [](const auto& recording) {
+  std::string name = recording.param;
+  std::ranges::replace(name, '/', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace stweaver

@@ -74,6 +74,7 @@ TEST(Settings, IgnoreWhatDoesNotMoveABlock) {
   const AllocatorSettings settings = parse_settings(
       "backend:native,release_lock_on_cudamalloc:True,pinned_use_cuda_host_register:True,"
       "pinned_num_register_threads:8,pinned_use_background_threads:False,pinned_reserve_segment_size_mb:64,"
+      "pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1,"
       "graph_capture_record_stream_reuse:True,expandable_segments_reserve_by_class:[a:1,b:2],"
       "expandable_segments:True");
   EXPECT_TRUE(settings.expandable_segments);

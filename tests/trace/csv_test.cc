@@ -74,6 +74,13 @@ TEST(Csv, RefusesHugeNumbers) {
               HasSubstr("upper is out of range"));
 }
 
+TEST(Csv, IsRefusedBeforeItTakesMoreMemoryThanItMay) {
+  const std::string rows = "id,lower,upper,size\na,0,5,64\nb,0,5,64\n";
+  EXPECT_EQ(read_csv(source_of(rows), "file", 1000).size(), 2);
+  EXPECT_THAT(refusal([&] { read_csv(source_of(rows), "file", 200); }),
+              HasSubstr("file: would take more than"));
+}
+
 TEST(Csv, RefusesCrossingNumbers) {
   EXPECT_THAT(refused_row("a,5,4,64,0"),
               HasSubstr("line 2: the lifespan ends at 4, not after it begins at 5"));

@@ -21,7 +21,7 @@ PickleDocument document() {
   return {"file", kKeys, [](const PickleDocument& all, PickleValue dict) -> std::optional<std::uint32_t> {
             const PickleValue a = all.get(dict, kA);
             if (all.kind(a) != PickleKind::kInt) return std::nullopt;
-            return static_cast<std::uint32_t>(a.bits());
+            return static_cast<std::uint32_t>(all.integer(a));
           }};
 }
 
@@ -38,7 +38,7 @@ std::string shown(const PickleDocument& all, PickleValue value) {
     case PickleKind::kBool:
       return value.bits() != 0 ? "True" : "False";
     case PickleKind::kInt:
-      return std::to_string(value.bits());
+      return std::to_string(all.integer(value));
     case PickleKind::kHuge:
       return "huge";
     case PickleKind::kFloat:
@@ -93,11 +93,12 @@ TEST(Pickle, ReadsNumbers) {
   EXPECT_EQ(value("G\x3f\xf0\x00\x00\x00\x00\x00\x00"s), "float");
 }
 
-TEST(Pickle, KeepsIntegersOf60BitsAndSaysWhichAreLarger) {
-  const std::int64_t largest = (std::int64_t{1} << 59) - 1;
-  EXPECT_EQ(value(pickles::integer(largest)), std::to_string(largest));
-  EXPECT_EQ(value(pickles::integer(-largest - 1)), std::to_string(-largest - 1));
-  EXPECT_EQ(value(pickles::integer(largest + 1)), "huge");
+TEST(Pickle, KeepsIntegersOf64BitsAndSaysWhichAreLarger) {
+  for (const int bits : {58, 59, 60, 63}) {
+    const auto largest = static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1);
+    for (const std::int64_t number : {largest - 1, largest, -largest, -largest - 1})
+      EXPECT_EQ(value(pickles::integer(number)), std::to_string(number));
+  }
   EXPECT_EQ(value("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00"s), "huge");
 }
 

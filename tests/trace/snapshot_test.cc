@@ -121,6 +121,18 @@ TEST(Snapshot, ReadsOurMarkers) {
   expect_same(trace.marks, {{1, "iteration 0"}}, "mark");
 }
 
+TEST(Snapshot, TakesAnyHandleOfAStream) {
+  for (const Stream stream : {Stream{0x7100000000000100}, Stream{0xffffffffffffffff}}) {
+    const std::string entry =
+        pickles::dict({{"action", pickles::string("alloc")},
+                       {"addr", pickles::integer(0)},
+                       {"size", pickles::integer(100)},
+                       {"stream", pickles::integer(static_cast<std::int64_t>(stream))}});
+    expect_same(read_one(pickles::snapshot({entry})).requests, {{100, {0, kForever}, kForever, stream}},
+                "request");
+  }
+}
+
 TEST(Snapshot, KeepsTheSettingsThatNameExpandableSegmentsAlready) {
   const std::string settings = pickles::dict(
       {{"PYTORCH_ALLOC_CONF", pickles::string("expandable_segments:True")}, {"expandable_segments", "\x88"}});

@@ -38,6 +38,13 @@ std::vector<Trace> every_field() {
   return read_snapshot(source_of(fixture("every_field_4.pickle")), "file");
 }
 
+TEST(TraceFile, IsRefusedBeforeItTakesMoreMemoryThanItMay) {
+  const std::string bytes = written(every_field().front());
+  EXPECT_EQ(read_trace_file(source_of(bytes), "file", 1 << 20).requests.size(), 6);
+  EXPECT_THAT(refusal([&] { read_trace_file(source_of(bytes), "file", 1000); }),
+              StartsWith("file: would take more than 0 MiB of memory to read"));
+}
+
 TEST(TraceFile, ReadsWhatItWrites) {
   for (const Trace& trace : every_field()) expect_same(trace_of(written(trace)), trace);
 }
