@@ -70,6 +70,7 @@ def test_a_front_is_drawn_without_a_complaint_or_a_network(
     assert lightness < 64 if colors == "dark" else lightness > 192
     marks = page.locator("svg.scatter g.choice").count()
     assert marks == page.locator("svg.front:not(.scatter) g.choice").count() == kept(page).count() > 5
+    assert "offload" in " ".join(kept(page).all_inner_texts())
     opened.close()
 
 

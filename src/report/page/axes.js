@@ -53,8 +53,11 @@ export class Plot {
     return this.context;
   }
 
-  /** Axes, and lines where steps begin. `bytes` and `time` are {begin, end}. */
-  axes(time, bytes, steps) {
+  /**
+   * Axes, and lines where steps begin. `bytes` and `time` are {begin, end}. Lines go across the plot, or are only ticks
+   * beside it (`ticksOnly`): across a map they would look like gaps.
+   */
+  axes(time, bytes, steps, ticksOnly = false) {
     const {left, top, width, height} = this.area();
     const context = this.context;
     context.strokeStyle = styled('grid');
@@ -66,8 +69,8 @@ export class Plot {
     const step = found.length > 1 ? found[1] - found[0] : bytes.end;
     for (const value of found) {
       const y = Math.round(top + height * (1 - (value - bytes.begin) / (bytes.end - bytes.begin))) + 0.5;
-      line(context, left, y, left + width, y);
-      context.fillText(sizeTick(value, bytes.end, step), left - 6, y);
+      line(context, left - 4, y, ticksOnly ? left : left + width, y);
+      context.fillText(sizeTick(value, bytes.end, step), left - 7, y);
     }
     context.textAlign = 'center';
     context.textBaseline = 'top';
