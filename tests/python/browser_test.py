@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +35,16 @@ LINES_ACROSS = """(canvas) => {
   const isLine = (y) => row(y).filter((word) => word === grid).length > canvas.width / 2;
   return [...Array(canvas.height).keys()].filter(isLine).length;
 }"""
+# What is written on the map, and where it begins and ends.
+RECORD_TEXTS = """
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, most = Infinity) {
+  const {width} = this.measureText(text);
+  const left = x - Math.min(width, most) * ({right: 1, center: 0.5}[this.textAlign] ?? 0);
+  const right = left + Math.min(width, most);
+  if (this.canvas.matches('.map')) window.texts?.push({text, left, right, width: this.canvas.clientWidth});
+  write.apply(this, arguments);
+};"""
 BACKGROUND = "(node) => getComputedStyle(node).backgroundColor"
 BEHIND = "() => getComputedStyle(document.querySelector('button')).backgroundColor"  # that of canvases
 
@@ -202,6 +213,24 @@ def test_what_is_explained_goes_with_the_focus_and_with_its_map(report: Page) ->
         leave()
         assert not status.is_visible()
     select(report, "Allocator").select_option(index=2)
+
+
+def test_the_labels_of_an_axis_are_even_and_whole(browser: Browser, pages: dict[str, Path]) -> None:
+    page = browser.new_page(viewport={"width": 700, "height": 900})
+    page.add_init_script(RECORD_TEXTS)
+    page.goto(pages["report"].as_uri())
+    page.wait_for_selector("html[data-ready]")
+    canvas = page.locator("canvas.map")
+    for _ in range(12):
+        page.evaluate("() => (window.texts = [])")
+        canvas.press("+")
+        look(canvas)
+        texts = page.evaluate("() => window.texts")
+        assert all(text["left"] >= 0 and text["right"] <= text["width"] for text in texts)
+        sizes = sorted({float(text["text"].split()[0]) for text in texts if text["text"].endswith("B")})
+        steps = [after - before for before, after in pairwise(sizes)]
+        assert max(steps) < 1.02 * min(steps)
+    page.close()
 
 
 def test_no_line_across_the_map_looks_like_a_gap(report: Page) -> None:

@@ -36,8 +36,9 @@ export function verdict(job) {
     lines.push(`Under STWeaver everything but persistent memory could grow by ${percent(room[0] - 1, 0)} in what the ` +
       `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
-  lines.push(`The default's reserve was ${measured ? 'measured by the job itself' : 'simulated'}, that of expandable ` +
-    `segments simulated; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
+  const theirs = measured ? 'The default\'s reserve was measured by the job itself, that of expandable segments simulated'
+    : 'PyTorch\'s allocators were simulated';
+  lines.push(`${theirs}; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
     'the whole job on this machine.');
   return element('div', {}, ...lines.map((line) => element('p', {}, line)));
 }
