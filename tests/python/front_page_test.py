@@ -142,6 +142,7 @@ def test_a_pointer_brushes_an_axis_and_a_button_shows_all(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + 16, box["y"] + 0.6 * box["height"], steps=4)
     page.mouse.up()
+    assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "none"
     assert 0 < kept(page).count() < everything
     page.get_by_role("button", name="show all choices").click()
     assert kept(page).count() == everything
