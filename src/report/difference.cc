@@ -17,9 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kClassNames = {"persistent", "scoped", "transient"};
-
-std::string_view name_of(LifeClass life) {
+const char* name_of(LifeClass life) {
   return kClassNames.at(static_cast<std::size_t>(life));
 }
 
@@ -109,8 +107,8 @@ std::string diff_text(const Difference& difference, std::size_t top) {
     const Change& change = difference.changes[i];
     table.add_row({kind_of(change), signed_text(growth_of(change)), amount_text(change.bytes[0]),
                    amount_text(change.bytes[1]),
-                   fmt::format("{} -> {}", change.requests[0], change.requests[1]),
-                   std::string(name_of(change.life)), printable(change.what)});
+                   fmt::format("{} -> {}", change.requests[0], change.requests[1]), name_of(change.life),
+                   printable(change.what)});
   }
   text += "\n" + table.text();
   if (shown < difference.changes.size()) {
@@ -125,7 +123,7 @@ std::string diff_text(const Difference& difference, std::size_t top) {
 Json diff_json(const Difference& difference) {
   Json document = {{"peak", both(difference.peaks)}, {"matched_by", difference.by_line ? "line" : "size"}};
   for (std::size_t i = 0; i < kClassNames.size(); ++i)
-    document["classes"][std::string(kClassNames.at(i))] = both(difference.class_bytes.at(i));
+    document["classes"][kClassNames.at(i)] = both(difference.class_bytes.at(i));
   for (const char* const kind : {"grown", "shrunk", "new", "gone"}) document[kind] = Json::array();
   for (const Change& change : difference.changes) {
     document[kind_of(change)].push_back({{"what", change.what},

@@ -1,6 +1,7 @@
 // How names, numbers and shares read in all answers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -8,6 +9,9 @@
 #include "base/base.h"
 
 namespace stweaver {
+
+/// The classes of requests (`LifeClass`), by their numbers.
+inline constexpr std::array<const char*, 3> kClassNames = {"persistent", "scoped", "transient"};
 
 /// The last part of a path, without the endings of snapshots: what a job is called in tables. " (device 1)"
 /// stays.
