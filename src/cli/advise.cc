@@ -242,7 +242,7 @@ Answer recommend(const AdviseCommandOptions& options) {
   std::vector<Framework> frameworks = frameworks_of(options, space);
   const std::vector<RecordedRank> recorded = recorded_ranks(options, space);
   space.calibration = calibrate(recorded);
-  Progress progress("looking for configurations of " + options.model);
+  Progress progress("looking for configurations of " + options.model, options.json);
   const Interrupt interrupt;
   const auto start = std::chrono::steady_clock::now();
   FrontOptions how = front_options(options, space.gpu);

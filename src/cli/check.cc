@@ -51,7 +51,7 @@ std::vector<std::string> check_csv(const CheckCommandOptions& options) {
 }
 
 Answer check(const CheckCommandOptions& options) {
-  const Progress progress("checking " + options.plan);
+  const Progress progress("checking " + options.plan, options.json);
   const std::vector<std::string> violations =
       is_csv(options.trace) ? check_csv(options) : check_trace(options);
   return {check_text(violations), check_json(violations), violations.empty() ? kDone : kAnswerIsNo};

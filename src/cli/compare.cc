@@ -23,7 +23,7 @@ struct CompareCommandOptions {
 Answer compare_all(const CompareCommandOptions& options) {
   std::vector<Comparison> comparisons;
   for (const std::string& path : options.traces) {
-    const Progress progress("comparing " + path);
+    const Progress progress("comparing " + path, options.json);
     comparisons.push_back(compare(open_trace(path), options.search, options.online));
   }
   return {compare_text(comparisons), compare_json(comparisons)};

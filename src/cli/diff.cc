@@ -24,7 +24,7 @@ struct DiffCommandOptions {
 
 Answer diff(const DiffCommandOptions& options) {
   keep_apart({options.a, options.b}, {options.output});
-  const Progress progress("comparing " + options.a + " with " + options.b);
+  const Progress progress("comparing " + options.a + " with " + options.b, options.json);
   const Trace a = open_trace(options.a);
   const Trace b = open_trace(options.b);
   const Difference difference = difference_of(a, b);

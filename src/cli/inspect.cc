@@ -20,7 +20,7 @@ struct InspectCommandOptions {
 };
 
 Answer inspect(const InspectCommandOptions& options) {
-  const Progress progress("inspecting " + options.trace);
+  const Progress progress("inspecting " + options.trace, options.json);
   const Trace trace = open_trace(options.trace, options.device);
   const Profile profile = profile_of(trace);
   const Summary summary = summarize(trace, profile.steps, profile.classes, profile.pattern);

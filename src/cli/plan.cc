@@ -44,7 +44,7 @@ void require_sound(const std::vector<std::string>& violations) {
 /// Who waits sees how far the search is, and may end it.
 class Watch {
  public:
-  explicit Watch(const PlanCommandOptions& options) : progress_("planning " + options.input) {}
+  explicit Watch(const PlanCommandOptions& options) : progress_("planning " + options.input, options.json) {}
 
   /// To be called before the first search: until then, Ctrl-C ends the command.
   std::stop_token take_interrupts() { return interrupt_.emplace().token(); }

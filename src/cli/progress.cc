@@ -33,8 +33,8 @@ void say(const std::string& line) {
   std::fprintf(stderr, "%sstweaver: %s\n", is_terminal() ? kWipe : "", printable(line).c_str());
 }
 
-Progress::Progress(const std::string& doing) : doing_(printable(doing)) {
-  if (is_terminal()) teller_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
+Progress::Progress(const std::string& doing, bool silent) : doing_(printable(doing)) {
+  if (!silent && is_terminal()) teller_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
 }
 
 Progress::~Progress() = default;

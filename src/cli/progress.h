@@ -12,10 +12,10 @@ namespace stweaver {
 void say(const std::string& line);
 
 /// While it lives and more than a second has passed, says on standard error what is being done, for how long,
-/// and how far it has come. Says nothing when standard error is no terminal.
+/// and how far it has come. Says nothing when standard error is no terminal, or if it is to be silent.
 class Progress {
  public:
-  explicit Progress(const std::string& doing);
+  Progress(const std::string& doing, bool silent);
   ~Progress();
 
   /// How far it has come, in a few words.

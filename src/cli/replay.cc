@@ -108,7 +108,7 @@ Synthesis make_plan(const ReplayCommandOptions& options, const Trace& trace, con
 
 Answer replay_trace(const ReplayCommandOptions& options) {
   refuse_contradictions(options);
-  const Progress progress("replaying " + options.trace);
+  const Progress progress("replaying " + options.trace, options.json);
   const Place place = open_place(options);
   const Trace trace = open_trace(options.trace);
   const Profile profile = profile_of(trace);

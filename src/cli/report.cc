@@ -67,7 +67,7 @@ Answer report(const ReportCommandOptions& options) {
   Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {
-    const Progress progress("reporting on " + path);
+    const Progress progress("reporting on " + path, options.json);
     reports.push_back(report_job(open_trace(path), options.search));
     if (!options.snapshots.empty())
       write_snapshots(reports.back(), snapshots_of(path, options.snapshots), written);
