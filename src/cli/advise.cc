@@ -75,16 +75,16 @@ std::vector<StepTime> times_of(const Measurements& measured, const Constants& co
   return times;
 }
 
-void predict(const AdviseCommandOptions& options) {
+Answer predict(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.predict), options.predict);
   if (measured.rows.empty())
     fail(options.predict, ": no row can be predicted; ",
          measured.left_out.empty() ? "there is none" : measured.left_out.front());
   const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
-  print_answer(options.json, predict_text(measured, times), predict_json(measured, times));
+  return {predict_text(measured, times), predict_json(measured, times)};
 }
 
-void fit(const AdviseCommandOptions& options) {
+Answer fit(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
   if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
   if (measured.kind == "memory") fail(options.fit, ": a table of peaks has no times to fit constants on");
@@ -93,8 +93,7 @@ void fit(const AdviseCommandOptions& options) {
   const Constants fitted = fit_constants(measured.rows, names, chosen_constants(options, measured.stack));
   const std::vector<StepTime> times = times_of(measured, fitted);
   if (!options.output.empty()) write_file(options.output, write_constants(fitted));
-  print_answer(options.json, fit_text(measured, times, names, fitted),
-               fit_json(measured, times, names, fitted));
+  return {fit_text(measured, times, names, fitted), fit_json(measured, times, names, fitted)};
 }
 
 ModelShape model_named(const std::string& name) {
@@ -237,7 +236,7 @@ void add_fastest(Recommendation& advice, const Space& space, const Constants& co
     advice.choices.insert(advice.choices.begin(), *std::move(planned));
 }
 
-int recommend(const AdviseCommandOptions& options) {
+Answer recommend(const AdviseCommandOptions& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
   std::vector<Framework> frameworks = frameworks_of(options, space);
@@ -264,26 +263,23 @@ int recommend(const AdviseCommandOptions& options) {
   advice.choices = planned_choices(advice, options.choices, allocator, how.stop);
   if (options.exhaustive) add_fastest(advice, space, constants, how, allocator);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::string text = advise_text(advice);
-  nlohmann::ordered_json document = advise_json(advice);
+  Answer answer = {advise_text(advice), advise_json(advice), advice.choices.empty() ? kAnswerIsNo : kDone};
   if (!options.output.empty()) {
     write_file(options.output, front_page_html(advice));
-    text += printable(options.output) + ": open it in a browser\n";
-    document["file"] = options.output;
+    answer.text += printable(options.output) + ": open it in a browser\n";
+    answer.document["file"] = options.output;
   }
-  print_answer(options.json, text, document);
-  return advice.choices.empty() ? kAnswerIsNo : kDone;
+  return answer;
 }
 
-int advise(const AdviseCommandOptions& options) {
+Answer advise(const AdviseCommandOptions& options) {
   const int asked = static_cast<int>(!options.predict.empty()) + static_cast<int>(!options.fit.empty()) +
                     static_cast<int>(!options.model.empty());
   if (asked != 1)
     fail("advise wants one of MODEL, --predict FILE.csv, --fit FILE.csv; see stweaver advise --help");
   keep_apart(inputs_of(options), {options.output});
-  if (!options.predict.empty()) predict(options);
-  if (!options.fit.empty()) fit(options);
-  return options.model.empty() ? kDone : recommend(options);
+  if (!options.predict.empty()) return predict(options);
+  return options.fit.empty() ? recommend(options) : fit(options);
 }
 
 }  // namespace
@@ -326,12 +322,15 @@ void add_advise(CLI::App& app, int& status) {
   command
       ->add_option("--software", options->software,
                    "whose settings to print: megatron, torchtitan, deepspeed (default: all)")
-      ->delimiter(',');
-  command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...");
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...")
+      ->allow_extra_args(false);  // what follows its value may be MODEL
   command
       ->add_option("--objective", options->objectives,
                    "what the front is of: time, memory, gpus (these by default), cost, headroom")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--price", options->price, "of a GPU hour, in any money: shows costs in it")
       ->check(number(0, 1e6));
   command->add_flag("--exhaustive", options->exhaustive, "look at every configuration, however many");
@@ -354,10 +353,11 @@ void add_advise(CLI::App& app, int& status) {
   command
       ->add_option("--only", options->only, "the constants that --fit may change; layers for kinds of layers")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->needs(fit_option);
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
-  command->callback([options, &status] { status = advise(*options); });
+  command->callback([options, &status] { status = print_answer(options->json, advise(*options)); });
 }
 
 }  // namespace stweaver

@@ -50,12 +50,11 @@ std::vector<std::string> check_csv(const CheckCommandOptions& options) {
   return check_placement(lives, sizes, offsets);
 }
 
-int check(const CheckCommandOptions& options) {
-  const Progress progress("checking " + options.plan);
+Answer check(const CheckCommandOptions& options) {
+  const Progress progress("checking " + options.plan, options.json);
   const std::vector<std::string> violations =
       is_csv(options.trace) ? check_csv(options) : check_trace(options);
-  print_answer(options.json, check_text(violations), check_json(violations));
-  return violations.empty() ? kDone : kAnswerIsNo;
+  return {check_text(violations), check_json(violations), violations.empty() ? kDone : kAnswerIsNo};
 }
 
 }  // namespace
@@ -72,7 +71,7 @@ void add_check(CLI::App& app, int& status) {
       ->check(file_name());
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver check job.plan snapshot.pickle");
-  command->callback([options, &status] { status = check(*options); });
+  command->callback([options, &status] { status = print_answer(options->json, check(*options)); });
 }
 
 }  // namespace stweaver

@@ -6,11 +6,6 @@
 
 namespace stweaver {
 
-/// Exit statuses (docs/command.md).
-inline constexpr int kDone = 0;
-inline constexpr int kAnswerIsNo = 1;
-inline constexpr int kBadInput = 2;
-
 void add_inspect(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);

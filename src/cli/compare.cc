@@ -20,13 +20,13 @@ struct CompareCommandOptions {
   bool json = false;
 };
 
-void compare_all(const CompareCommandOptions& options) {
+Answer compare_all(const CompareCommandOptions& options) {
   std::vector<Comparison> comparisons;
   for (const std::string& path : options.traces) {
-    const Progress progress("comparing " + path);
+    const Progress progress("comparing " + path, options.json);
     comparisons.push_back(compare(open_trace(path), options.search, options.online));
   }
-  print_answer(options.json, compare_text(comparisons), compare_json(comparisons));
+  return {compare_text(comparisons), compare_json(comparisons)};
 }
 
 }  // namespace
@@ -41,10 +41,7 @@ void add_compare(CLI::App& app, int& status) {
                     "also serve each job without a plan from before: record, plan and follow inside the job");
   command->add_flag("--json", options->json, "print one JSON document, an array with one entry per trace");
   command->footer("Example: stweaver compare examples/traces/*.pickle.xz");
-  command->callback([options, &status] {
-    compare_all(*options);
-    status = kDone;
-  });
+  command->callback([options, &status] { status = print_answer(options->json, compare_all(*options)); });
 }
 
 }  // namespace stweaver

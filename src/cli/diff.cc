@@ -22,20 +22,19 @@ struct DiffCommandOptions {
   bool json = false;
 };
 
-void diff(const DiffCommandOptions& options) {
+Answer diff(const DiffCommandOptions& options) {
   keep_apart({options.a, options.b}, {options.output});
-  const Progress progress("comparing " + options.a + " with " + options.b);
+  const Progress progress("comparing " + options.a + " with " + options.b, options.json);
   const Trace a = open_trace(options.a);
   const Trace b = open_trace(options.b);
   const Difference difference = difference_of(a, b);
-  std::string text = diff_text(difference, static_cast<std::size_t>(options.top));
-  nlohmann::ordered_json document = diff_json(difference);
+  Answer answer = {diff_text(difference, static_cast<std::size_t>(options.top)), diff_json(difference)};
   if (!options.output.empty()) {
     write_file(options.output, diff_page_html(a, b, difference));
-    text += printable(options.output) + ": open it in a browser\n";
-    document["file"] = options.output;
+    answer.text += printable(options.output) + ": open it in a browser\n";
+    answer.document["file"] = options.output;
   }
-  print_answer(options.json, text, document);
+  return answer;
 }
 
 }  // namespace
@@ -55,10 +54,7 @@ void add_diff(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 1'000'000));
   command->add_flag("--json", options->json, "print one JSON document, with all changes");
   command->footer("Example: stweaver diff yesterday.pickle today.pickle -o diff.html");
-  command->callback([options, &status] {
-    diff(*options);
-    status = kDone;
-  });
+  command->callback([options, &status] { status = print_answer(options->json, diff(*options)); });
 }
 
 }  // namespace stweaver

@@ -138,17 +138,14 @@ std::string text_of(const nlohmann::ordered_json& document) {
   return parts.text() + remedies + "\n" + variables.text() + unknown;
 }
 
-void doctor(bool json) {
-  nlohmann::ordered_json document;
-  std::string text;
+Answer doctor() {
   try {
-    document = examine();
-    text = text_of(document);
+    const nlohmann::ordered_json document = examine();
+    return {text_of(document), document};
   } catch (const nlohmann::json::exception&) {
     fail("the Python package stweaver is of another version than this command, ", STWEAVER_VERSION,
          ": install both from one wheel or one checkout");
   }
-  print_answer(json, text, document);
 }
 
 }  // namespace
@@ -159,10 +156,7 @@ void add_doctor(CLI::App& app, int& status) {
       app.add_subcommand("doctor", "What this machine has, what would work, and how to mend what would not.");
   command->add_flag("--json", *json, "print one JSON document");
   command->footer("Example: stweaver doctor");
-  command->callback([json, &status] {
-    doctor(*json);
-    status = kDone;
-  });
+  command->callback([json, &status] { status = print_answer(*json, doctor()); });
 }
 
 }  // namespace stweaver

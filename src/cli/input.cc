@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "archive/archive.h"
-#include "report/report.h"
+#include "cli/progress.h"
 
 namespace stweaver {
 namespace {
@@ -71,9 +71,7 @@ Trace open_trace(const std::string& path, std::optional<int> device) {
   if (chosen == traces.end())
     fail(path, ": nothing was recorded on device ", *device, "; leave out --device");
   if (!chosen->complete) {
-    std::fprintf(stderr,
-                 "stweaver: %s: the recording was cut short; what it holds up to event %lld is used\n",
-                 printable(path).c_str(), static_cast<long long>(chosen->end));
+    say(text(path, ": the recording was cut short; what it holds up to event ", chosen->end, " is used"));
   }
   return std::move(*chosen);
 }
@@ -134,12 +132,14 @@ void make_folder(const std::string& path) {
   if (error) fail(path, ": no folder can be made there (", error.message(), ")");
 }
 
-void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document) {
-  const std::string answer =
-      json ? document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : text;
-  const bool written = std::fwrite(answer.data(), 1, answer.size(), stdout) == answer.size();
+int print_answer(bool json, const Answer& answer) {
+  using Json = nlohmann::ordered_json;
+  const std::string words =
+      json ? answer.document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : answer.text;
+  const bool written = std::fwrite(words.data(), 1, words.size(), stdout) == words.size();
   if (!written || std::fflush(stdout) != 0)
     fail("the answer cannot be written to standard output (", std::strerror(errno), ")");
+  return answer.status;
 }
 
 }  // namespace stweaver

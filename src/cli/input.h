@@ -11,6 +11,18 @@
 
 namespace stweaver {
 
+/// Exit statuses (docs/command.md).
+inline constexpr int kDone = 0;
+inline constexpr int kAnswerIsNo = 1;
+inline constexpr int kBadInput = 2;
+
+/// What a subcommand has found out, as a text and as a document.
+struct Answer {
+  std::string text;
+  nlohmann::ordered_json document;
+  int status = kDone;
+};
+
 /// The planning world's instances are told by their name; everything else is read as a trace.
 bool is_csv(const std::string& path);
 
@@ -33,8 +45,8 @@ void write_file(const std::string& path, const std::string& content);
 /// Makes a folder and those above it, unless it is there. Error when that cannot be.
 void make_folder(const std::string& path);
 
-/// Prints an answer on standard output: the document if `json` is set, else the text. Error when it cannot be
-/// written.
-void print_answer(bool json, const std::string& text, const nlohmann::ordered_json& document);
+/// Prints an answer on standard output: the document if `json` is set, else the text. Gives its status. Error
+/// when it cannot be written. To be asked once no Progress is there any more: both may go to one terminal.
+int print_answer(bool json, const Answer& answer);
 
 }  // namespace stweaver

@@ -19,12 +19,12 @@ struct InspectCommandOptions {
   bool json = false;
 };
 
-void inspect(const InspectCommandOptions& options) {
-  const Progress progress("inspecting " + options.trace);
+Answer inspect(const InspectCommandOptions& options) {
+  const Progress progress("inspecting " + options.trace, options.json);
   const Trace trace = open_trace(options.trace, options.device);
   const Profile profile = profile_of(trace);
   const Summary summary = summarize(trace, profile.steps, profile.classes, profile.pattern);
-  print_answer(options.json, inspect_text(trace, profile, summary), inspect_json(trace, profile, summary));
+  return {inspect_text(trace, profile, summary), inspect_json(trace, profile, summary)};
 }
 
 }  // namespace
@@ -37,10 +37,7 @@ void add_inspect(CLI::App& app, int& status) {
   command->add_option("--device", options->device, "device to look at (default: the busiest in the file)");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver inspect snapshot.pickle");
-  command->callback([options, &status] {
-    inspect(*options);
-    status = kDone;
-  });
+  command->callback([options, &status] { status = print_answer(options->json, inspect(*options)); });
 }
 
 }  // namespace stweaver

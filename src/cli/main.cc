@@ -1,21 +1,28 @@
 // The `stweaver` command.
 
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "base/base.h"
 #include "cli/commands.h"
-#include "report/report.h"
+#include "cli/input.h"
+#include "cli/progress.h"
 
 namespace {
 
 int complain(const std::string& line) {
-  std::fprintf(stderr, "stweaver: %s\n", stweaver::printable(line).c_str());
+  stweaver::say(line);
   return stweaver::kBadInput;
+}
+
+/// Who was asked, and how to ask better.
+std::string hint(const CLI::App& app) {
+  const std::vector<CLI::App*> asked = app.get_subcommands();
+  return "; see stweaver " + (asked.empty() ? "" : asked.front()->get_name() + " ") + "--help";
 }
 
 int run(int argc, char** argv) {
@@ -48,7 +55,9 @@ int run(int argc, char** argv) {
       status = app.exit(error);
       return std::cout.flush() ? status : complain("the answer cannot be written to standard output");
     }
-    return complain(std::string(error.what()) + "; see stweaver --help");
+    if (argc > 1 && *argv[1] != '-' && app.get_subcommands().empty())
+      return complain(std::string(argv[1]) + ": no such subcommand" + hint(app));
+    return complain(error.what() + hint(app));
   }
   return status;
 }

@@ -138,14 +138,13 @@ PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
           .stopped = watch.was_stopped(result.peak, result.lower_bound)};
 }
 
-int plan(const PlanCommandOptions& options) {
+Answer plan(const PlanCommandOptions& options) {
   keep_apart({options.input}, {options.output});
   Watch watch(options);
   const PlanAnswer answer = is_csv(options.input) ? plan_csv(options, watch) : plan_trace(options, watch);
   const bool fits = !options.capacity || answer.peak <= *options.capacity;
-  print_answer(options.json, plan_text(answer) + (fits ? "" : "that is more than the capacity\n"),
-               plan_json(answer));
-  return fits ? kDone : kAnswerIsNo;
+  return {plan_text(answer) + (fits ? "" : "that is more than the capacity\n"), plan_json(answer),
+          fits ? kDone : kAnswerIsNo};
 }
 
 }  // namespace
@@ -178,7 +177,7 @@ void add_plan(CLI::App& app, int& status) {
   command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver plan snapshot.pickle -o job.plan");
-  command->callback([options, &status] { status = plan(*options); });
+  command->callback([options, &status] { status = print_answer(options->json, plan(*options)); });
 }
 
 }  // namespace stweaver

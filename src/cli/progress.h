@@ -8,11 +8,14 @@
 
 namespace stweaver {
 
+/// Says a line on standard error, in place of any progress that stands there.
+void say(const std::string& line);
+
 /// While it lives and more than a second has passed, says on standard error what is being done, for how long,
 /// and how far it has come. Says nothing when standard error is no terminal, or if it is to be silent.
 class Progress {
  public:
-  explicit Progress(const std::string& doing, bool silent = false);
+  Progress(const std::string& doing, bool silent);
   ~Progress();
 
   /// How far it has come, in a few words.
@@ -25,6 +28,7 @@ class Progress {
 
  private:
   void tell(const std::stop_token& stop);
+  [[nodiscard]] std::string line(int seconds) const;
 
   std::string doing_;
   std::mutex mutex_;

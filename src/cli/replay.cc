@@ -3,7 +3,6 @@
 #include "simulate/replay.h"
 
 #include <charconv>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +33,6 @@ struct ReplayCommandOptions {
   bool online = false;
   bool json = false;
 };
-
-void say(const std::string& line) {
-  std::fprintf(stderr, "stweaver: %s\n", printable(line).c_str());
-}
 
 /// The allocator of that name; nothing if there is none.
 std::optional<AllocatorKind> allocator_kind(const std::string& name) {
@@ -111,9 +106,9 @@ Synthesis make_plan(const ReplayCommandOptions& options, const Trace& trace, con
   return synthesize(trace, profile, options.search);
 }
 
-int replay_trace(const ReplayCommandOptions& options) {
+Answer replay_trace(const ReplayCommandOptions& options) {
   refuse_contradictions(options);
-  const Progress progress("replaying " + options.trace);
+  const Progress progress("replaying " + options.trace, options.json);
   const Place place = open_place(options);
   const Trace trace = open_trace(options.trace);
   const Profile profile = profile_of(trace);
@@ -134,8 +129,9 @@ int replay_trace(const ReplayCommandOptions& options) {
   serving.plan_seconds += plan_seconds;
 
   const std::size_t steps = profile.steps.spans.size();
-  print_answer(options.json, replay_text(trace, steps, serving), replay_json(trace, steps, serving));
-  return serving.replay.corrupt_blocks > 0 || serving.replay.ooms > 0 ? kAnswerIsNo : kDone;
+  const bool served = serving.replay.corrupt_blocks == 0 && serving.replay.ooms == 0;
+  return {replay_text(trace, steps, serving), replay_json(trace, steps, serving),
+          served ? kDone : kAnswerIsNo};
 }
 
 CLI::Validator allocator_name() {
@@ -185,7 +181,7 @@ void add_replay(CLI::App& app, int& status) {
   add_search(*command, options->search, "search for a plan");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver replay snapshot.pickle --plan job.plan");
-  command->callback([options, &status] { status = replay_trace(*options); });
+  command->callback([options, &status] { status = print_answer(options->json, replay_trace(*options)); });
 }
 
 }  // namespace stweaver

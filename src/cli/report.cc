@@ -39,7 +39,7 @@ void require_own_names(const std::vector<std::string>& traces) {
   }
 }
 
-/// Of a job, by contender.
+/// Of the job in a file, by contender.
 std::vector<std::string> snapshots_of(const std::string& trace, const std::filesystem::path& folder) {
   std::vector<std::string> paths;
   for (const char* const name : {"default", "expandable", "planned"})
@@ -47,15 +47,14 @@ std::vector<std::string> snapshots_of(const std::string& trace, const std::files
   return paths;
 }
 
-void write_snapshots(const JobReport& report, const std::filesystem::path& folder, Written& written) {
-  const std::vector<std::string> paths = snapshots_of(report.trace.name, folder);
+void write_snapshots(const JobReport& report, const std::vector<std::string>& paths, Written& written) {
   for (std::size_t i = 0; i < kContenders; ++i) {
     written.snapshots.push_back(paths.at(i));
     write_file(paths.at(i), snapshot_of(report, static_cast<Contender>(i)));
   }
 }
 
-void report(const ReportCommandOptions& options) {
+Answer report(const ReportCommandOptions& options) {
   if (!options.snapshots.empty()) {
     require_own_names(options.traces);
     make_folder(options.snapshots);
@@ -68,9 +67,10 @@ void report(const ReportCommandOptions& options) {
   Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {
-    const Progress progress("reporting on " + path);
+    const Progress progress("reporting on " + path, options.json);
     reports.push_back(report_job(open_trace(path), options.search));
-    if (!options.snapshots.empty()) write_snapshots(reports.back(), options.snapshots, written);
+    if (!options.snapshots.empty())
+      write_snapshots(reports.back(), snapshots_of(path, options.snapshots), written);
   }
   const std::string page = page_html(reports);
   write_file(options.output, page);
@@ -82,7 +82,7 @@ void report(const ReportCommandOptions& options) {
   std::vector<Comparison> comparisons;
   comparisons.reserve(reports.size());
   for (JobReport& job : reports) comparisons.push_back(std::move(job.comparison));
-  print_answer(options.json, report_text(written, comparisons), report_json(written, comparisons));
+  return {report_text(written, comparisons), report_json(written, comparisons)};
 }
 
 }  // namespace
@@ -108,10 +108,7 @@ void add_report(CLI::App& app, int& status) {
   add_search(*command, options->search, "search for each plan");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver report snapshot.pickle -o report.html");
-  command->callback([options, &status] {
-    report(*options);
-    status = kDone;
-  });
+  command->callback([options, &status] { status = print_answer(options->json, report(*options)); });
 }
 
 }  // namespace stweaver

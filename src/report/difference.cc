@@ -17,9 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kClassNames = {"persistent", "scoped", "transient"};
-
-std::string_view name_of(LifeClass life) {
+const char* name_of(LifeClass life) {
   return kClassNames.at(static_cast<std::size_t>(life));
 }
 
@@ -65,8 +63,8 @@ Bytes growth_of(const Change& change) {
   return change.bytes[1] - change.bytes[0];
 }
 
-std::string signed_gib(Bytes bytes) {
-  return fmt::format("{:+.3f}", to_gib(bytes));
+std::string signed_text(Bytes bytes) {
+  return (bytes < 0 ? "" : "+") + amount_text(bytes);
 }
 
 std::string kind_of(const Change& change) {
@@ -97,28 +95,27 @@ Difference difference_of(const Trace& a, const Trace& b) {
 
 std::string diff_text(const Difference& difference, std::size_t top) {
   const auto& [a, b] = difference.peaks;
-  std::string text = fmt::format("{} asks for {:.2f} GiB at most, {} for {:.2f} GiB: {} GiB\n",
-                                 job_name(difference.names[0]), to_gib(a), job_name(difference.names[1]),
-                                 to_gib(b), signed_gib(b - a));
+  std::string text =
+      fmt::format("{} asks for {} at most, {} for {}: {}\n", job_name(difference.names[0]), amount_text(a),
+                  job_name(difference.names[1]), amount_text(b), signed_text(b - a));
   if (difference.changes.empty()) return text + "at their peaks both hold the same\n";
-  Table table({"", "GiB more", "before", "now", "requests", "class",
-               difference.by_line ? "line of code" : "requests"},
-              "lrrrrll");
+  Table table(
+      {"", "more", "before", "now", "requests", "class", difference.by_line ? "line of code" : "requests"},
+      "lrrrrll");
   const std::size_t shown = std::min(top, difference.changes.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const Change& change = difference.changes[i];
-    table.add_row({kind_of(change), signed_gib(growth_of(change)),
-                   fmt::format("{:.3f}", to_gib(change.bytes[0])),
-                   fmt::format("{:.3f}", to_gib(change.bytes[1])),
-                   fmt::format("{} -> {}", change.requests[0], change.requests[1]),
-                   std::string(name_of(change.life)), printable(change.what)});
+    table.add_row({kind_of(change), signed_text(growth_of(change)), amount_text(change.bytes[0]),
+                   amount_text(change.bytes[1]),
+                   fmt::format("{} -> {}", change.requests[0], change.requests[1]), name_of(change.life),
+                   printable(change.what)});
   }
   text += "\n" + table.text();
   if (shown < difference.changes.size()) {
     Bytes rest = 0;
     for (std::size_t i = shown; i < difference.changes.size(); ++i) rest += growth_of(difference.changes[i]);
-    text += fmt::format("and {} smaller changes, {} GiB together\n", difference.changes.size() - shown,
-                        signed_gib(rest));
+    text += fmt::format("and {} smaller changes, {} together\n", difference.changes.size() - shown,
+                        signed_text(rest));
   }
   return text;
 }
@@ -126,7 +123,7 @@ std::string diff_text(const Difference& difference, std::size_t top) {
 Json diff_json(const Difference& difference) {
   Json document = {{"peak", both(difference.peaks)}, {"matched_by", difference.by_line ? "line" : "size"}};
   for (std::size_t i = 0; i < kClassNames.size(); ++i)
-    document["classes"][std::string(kClassNames.at(i))] = both(difference.class_bytes.at(i));
+    document["classes"][kClassNames.at(i)] = both(difference.class_bytes.at(i));
   for (const char* const kind : {"grown", "shrunk", "new", "gone"}) document[kind] = Json::array();
   for (const Change& change : difference.changes) {
     document[kind_of(change)].push_back({{"what", change.what},

@@ -38,11 +38,10 @@ std::string inspect_text(const Trace& trace, const Profile& profile, const Summa
   text += fmt::format("peak requested {} GiB, lower bound {} GiB (sizes rounded up to {} bytes)\n\n",
                       gib_text(summary.peak_requested), gib_text(summary.lower_bound), kAlignment);
   Table classes({"class", "requests", "peak GiB", ""}, "lrrl");
-  constexpr std::array kClasses = {"persistent", "scoped", "transient"};
   constexpr std::array kMeaning = {"never freed, or outlives a step", "crosses phases", "within one phase"};
-  for (std::size_t c = 0; c < kClasses.size(); ++c) {
-    classes.add_row(
-        {kClasses[c], std::to_string(summary.by_class[c]), gib_text(summary.peak_by_class[c]), kMeaning[c]});
+  for (std::size_t c = 0; c < kClassNames.size(); ++c) {
+    classes.add_row({kClassNames.at(c), std::to_string(summary.by_class[c]),
+                     gib_text(summary.peak_by_class[c]), kMeaning.at(c)});
   }
   text += classes.text();
   if (profile.pattern.positions.empty()) return text;

@@ -103,7 +103,6 @@ class TraceWriter {
   }
 
   void write_requests() {
-    constexpr std::array<const char*, 3> kClasses = {"persistent", "scoped", "transient"};
     const Trace& trace = report_.trace;
     for (const RequestId id : largest_requests(trace, kMostRequests)) {
       const Request& request = trace.requests[id];
@@ -114,7 +113,7 @@ class TraceWriter {
       begin["id"] = end["id"] = text(process_, '.', id);
       begin["args"] = {{"bytes", request.size},
                        {"request", id},
-                       {"class", kClasses.at(static_cast<std::size_t>(report_.profile.classes[id]))},
+                       {"class", kClassNames.at(static_cast<std::size_t>(report_.profile.classes[id]))},
                        {"stream", std::to_string(request.stream)}};
       events_.push_back(std::move(begin));
       events_.push_back(std::move(end));

@@ -7,24 +7,42 @@
 namespace stweaver {
 namespace {
 
-/// Columns that UTF-8 text takes on a screen, near enough: one for each character.
-std::size_t width_of(const std::string& text) {
+/// Whether a byte of UTF-8 text is the first of its character.
+bool begins_character(char byte) {
   constexpr unsigned kMask = 0xC0;
   constexpr unsigned kContinuation = 0x80;
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & kMask) != kContinuation;
-  }));
+  return (static_cast<unsigned char>(byte) & kMask) != kContinuation;
+}
+
+/// Columns that UTF-8 text takes on a screen, near enough: one for each character.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
 }  // namespace
 
-std::string printable(std::string text) {
+std::string printable(std::string_view text) {
   constexpr unsigned char kDelete = 0x7F;
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == kDelete) c = '?';
+  // U+0080 to U+009F are control characters, too: some terminals take U+009B for Escape and `[`.
+  constexpr unsigned char kLatin = 0xC2;
+  constexpr unsigned char kFirstPrintable = 0xA0;
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool high = byte == kLatin && i + 1 < text.size() && !begins_character(text[i + 1]) &&
+                      static_cast<unsigned char>(text[i + 1]) < kFirstPrintable;
+    safe += high || byte < ' ' || byte == kDelete ? '?' : text[i];
+    if (high) ++i;
   }
-  return text;
+  return safe;
+}
+
+std::string first_columns(const std::string& text, std::size_t columns) {
+  std::size_t end = 0;
+  for (; end < text.size(); ++end)
+    if (begins_character(text[end]) && columns-- == 0) break;
+  return text.substr(0, end);
 }
 
 Table::Table(std::vector<std::string> header, std::string alignment) : alignment_(std::move(alignment)) {

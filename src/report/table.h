@@ -1,13 +1,18 @@
 // Tables for people.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stweaver {
 
 /// The text on one line and safe for a terminal: control characters (a file's name may have some) become `?`.
-std::string printable(std::string text);
+std::string printable(std::string_view text);
+
+/// The beginning of UTF-8 text that takes so many columns of a screen, near enough: one for each character.
+std::string first_columns(const std::string& text, std::size_t columns);
 
 /// Rows of cells in columns, two spaces between them.
 class Table {

@@ -1,16 +1,28 @@
 #include "report/wording.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "report/table.h"
 
 namespace stweaver {
+namespace {
+
+constexpr std::array<std::pair<Bytes, std::string_view>, 3> kUnits = {
+    {{kGiB, "GiB"}, {kMiB, "MiB"}, {kKiB, "KiB"}}};
+
+}  // namespace
 
 std::string job_name(const std::string& path) {
   std::string name = printable(std::filesystem::path(path).filename().string());
+  const std::size_t end = std::min(name.ends_with(')') ? name.rfind(" (device ") : name.size(), name.size());
+  const std::string device = name.substr(end);
+  name.resize(end);
   for (bool cut = true; cut;) {
     cut = false;
     for (const std::string_view ending : {".gz", ".xz", ".zst", ".pickle", ".pkl"}) {
@@ -19,7 +31,7 @@ std::string job_name(const std::string& path) {
       cut = true;
     }
   }
-  return name;
+  return name + device;
 }
 
 std::string gib_text(Bytes bytes) {
@@ -27,7 +39,18 @@ std::string gib_text(Bytes bytes) {
 }
 
 std::string size_text(Bytes size) {
-  return size % kMiB == 0 ? text(size / kMiB, " MiB") : text(size, " bytes");
+  for (const auto& [unit, name] : kUnits)
+    if (size % unit == 0 && size >= unit) return text(size / unit, ' ', name);
+  return text(size, " bytes");
+}
+
+std::string amount_text(Bytes bytes) {
+  const Bytes amount = std::abs(bytes);
+  if (amount >= kGiB / 10) return fmt::format("{:.3f} GiB", to_gib(bytes));
+  for (const auto& [unit, name] : kUnits)
+    if (amount >= unit)
+      return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
+  return text(bytes, " bytes");
 }
 
 std::string percent_text(double share) {

@@ -1,6 +1,7 @@
 // How names, numbers and shares read in all answers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,14 +10,21 @@
 
 namespace stweaver {
 
-/// The last part of a path, without the endings of snapshots: what a job is called in tables.
+/// The classes of requests (`LifeClass`), by their numbers.
+inline constexpr std::array<const char*, 3> kClassNames = {"persistent", "scoped", "transient"};
+
+/// The last part of a path, without the endings of snapshots: what a job is called in tables. " (device 1)"
+/// stays.
 std::string job_name(const std::string& path);
 
 /// Bytes in GiB, with two digits and without the unit.
 std::string gib_text(Bytes bytes);
 
-/// "3 MiB", or "300 bytes" of what is no whole number of MiB.
+/// In the largest unit of which it is a whole number: "3 MiB", "300 bytes".
 std::string size_text(Bytes size);
+
+/// "1.500 GiB"; less than a tenth of that in the largest unit of which there is one: "1.5 MiB", "300 bytes".
+std::string amount_text(Bytes bytes);
 
 /// A share of 1 in percent, with one digit.
 std::string percent_text(double share);

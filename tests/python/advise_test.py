@@ -75,7 +75,7 @@ def test_fit_tells_kinds_of_layers_that_were_measured_twice(
 
 def test_choices_say_what_they_cost(answer: Answer) -> None:
     document = answer(
-        "advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "3", "--fix", "tp=2"
+        "advise", "--fix", "tp=2", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "3"
     )
     assert document["evaluations"] > 0
     assert 0 < len(document["choices"]) <= 3

@@ -1,6 +1,9 @@
 """The pages of `report` and `diff` in a real browser, with and without a mouse."""
 
+import math
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +22,37 @@ LOOK = """(canvas) => {
 }"""
 LIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
   .reduce((a, b) => a + Number(b), 0) / 3"""
+
+
+# Rows of a canvas in which the colour of the grid is what is seen most.
+LINES_ACROSS = """(canvas) => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', {willReadFrequently: true});
+  copy.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--grid');
+  copy.fillRect(0, 0, 1, 1);
+  const grid = new Uint32Array(copy.getImageData(0, 0, 1, 1).data.buffer)[0];
+  copy.drawImage(canvas, 0, 0);
+  const row = (y) => new Uint32Array(copy.getImageData(0, y, canvas.width, 1).data.buffer);
+  const isLine = (y) => row(y).filter((word) => word === grid).length > canvas.width / 2;
+  return [...Array(canvas.height).keys()].filter(isLine).length;
+}"""
+# What is written on the map, and where it begins and ends.
+RECORD_TEXTS = """
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, most = Infinity) {
+  const {width} = this.measureText(text);
+  const left = x - Math.min(width, most) * ({right: 1, center: 0.5}[this.textAlign] ?? 0);
+  const right = left + Math.min(width, most);
+  if (this.canvas.matches('.map')) window.texts?.push({text, left, right, width: this.canvas.clientWidth});
+  write.apply(this, arguments);
+};"""
+BACKGROUND = "(node) => getComputedStyle(node).backgroundColor"
+BEHIND = "() => getComputedStyle(document.querySelector('button')).backgroundColor"  # that of canvases
+
+
+def luminance(color: str) -> float:
+    """Compute the relative luminance of "rgb(1, 2, 3)", near enough."""
+    red, green, blue = (math.pow(int(part) / 255, 2.2) for part in re.findall(r"\d+", color)[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +201,52 @@ def test_a_pointer_explains_the_request_below_it(report: Page) -> None:
             texts.add(status.inner_text())
     assert len(texts) > 1
     assert all("request" in text and "stream" in text for text in texts)
+
+
+def test_what_is_explained_goes_with_the_focus_and_with_its_map(report: Page) -> None:
+    canvas = report.locator("canvas.map")
+    status = report.get_by_role("status")
+    for leave in (lambda: canvas.press("Tab"), lambda: select(report, "Allocator").select_option(index=0)):
+        canvas.hover(position={"x": 600, "y": 60})
+        status.wait_for()
+        canvas.focus()
+        leave()
+        assert not status.is_visible()
+    select(report, "Allocator").select_option(index=2)
+
+
+def test_the_labels_of_an_axis_are_even_and_whole(browser: Browser, pages: dict[str, Path]) -> None:
+    page = browser.new_page(viewport={"width": 700, "height": 900})
+    page.add_init_script(RECORD_TEXTS)
+    page.goto(pages["report"].as_uri())
+    page.wait_for_selector("html[data-ready]")
+    canvas = page.locator("canvas.map")
+    for _ in range(12):
+        page.evaluate("() => (window.texts = [])")
+        canvas.press("+")
+        look(canvas)
+        texts = page.evaluate("() => window.texts")
+        assert all(text["left"] >= 0 and text["right"] <= text["width"] for text in texts)
+        sizes = sorted({float(text["text"].split()[0]) for text in texts if text["text"].endswith("B")})
+        steps = [after - before for before, after in pairwise(sizes)]
+        assert max(steps) < 1.02 * min(steps)
+    page.close()
+
+
+def test_no_line_across_the_map_looks_like_a_gap(report: Page) -> None:
+    assert report.locator("canvas.map").evaluate(LINES_ACROSS) == 0
+
+
+@pytest.mark.parametrize("colors", ["light", "dark"])
+def test_every_colour_of_a_scale_stands_out(browser: Browser, pages: dict[str, Path], colors: Colors) -> None:
+    opened = Opened(browser, pages["report"], colors)
+    select(opened.page, "Colour by").select_option(label="size")
+    swatches = opened.page.locator("section:has(canvas.map) .swatch")
+    behind = luminance(opened.page.evaluate(BEHIND))
+    for swatch in swatches.all():
+        low, high = sorted([behind, luminance(swatch.evaluate(BACKGROUND))])
+        assert (high + 0.05) / (low + 0.05) > 1.3
+    opened.close()
 
 
 def test_a_wheel_zooms(report: Page) -> None:

@@ -70,6 +70,7 @@ def test_a_front_is_drawn_without_a_complaint_or_a_network(
     assert lightness < 64 if colors == "dark" else lightness > 192
     marks = page.locator("svg.scatter g.choice").count()
     assert marks == page.locator("svg.front:not(.scatter) g.choice").count() == kept(page).count() > 5
+    assert "offload" in " ".join(kept(page).all_inner_texts())
     opened.close()
 
 
@@ -141,6 +142,7 @@ def test_a_pointer_brushes_an_axis_and_a_button_shows_all(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + 16, box["y"] + 0.6 * box["height"], steps=4)
     page.mouse.up()
+    assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "none"
     assert 0 < kept(page).count() < everything
     page.get_by_role("button", name="show all choices").click()
     assert kept(page).count() == everything

@@ -161,6 +161,12 @@ def test_lines_of_code_are_frames(answer: Answer, tmp_path: Path) -> None:
     assert "train.py:2:attend" in _memory_viz.memory(snapshot, format_flamegraph=str)
 
 
+def test_an_export_of_one_of_several_devices_is_named_after_its_file(answer: Answer, tmp_path: Path) -> None:
+    trace = TRACES.parent / "snapshots" / "devices.pickle.xz"
+    document = answer("report", trace, "-o", tmp_path / "r.html", "--memory-viz", tmp_path)
+    assert document["snapshots"] == [f"{tmp_path}/devices.{kind}.pickle" for kind in KINDS]
+
+
 def test_refuses_two_jobs_of_one_name(stweaver: Run, tmp_path: Path) -> None:
     traces = []
     for rank in ("rank0", "rank1"):

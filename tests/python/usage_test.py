@@ -1,12 +1,15 @@
 """Odd usage: names, places to write to, numbers, pipes, signals. An answer, or one line and status 2."""
 
+import fcntl
 import json
 import lzma
 import os
 import pickle
 import resource
 import signal
+import struct
 import subprocess
+import termios
 import threading
 from pathlib import Path
 from typing import Any
@@ -277,6 +280,55 @@ def test_a_job_larger_than_any_device_is_refused_by_compare(stweaver: Run, tmp_p
     trace = write_snapshot(tmp_path / "large.pickle", [(1 << 44, 0), (1 << 50, 0)])
     assert "large.pickle" in assert_one_line(stweaver("compare", trace))
     assert stweaver("plan", trace).returncode == 0, "a plan needs no device"
+
+
+# ---- a person at a terminal ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["inspekt", GPT2], "inspekt: no such subcommand; see stweaver --help"),
+        (["inspect", "--jsn", GPT2], "--jsn; see stweaver inspect --help"),
+        (["plan"], "TRACE is required; see stweaver plan --help"),
+        ([], "see stweaver --help"),
+    ],
+)
+def test_who_asks_wrongly_is_told_where_to_look(
+    stweaver: Run, arguments: list[str | Path], words: str
+) -> None:
+    assert assert_one_line(stweaver(*arguments)).endswith(words)
+
+
+def test_progress_keeps_to_one_row_and_makes_room_for_the_answer(stweaver: Run, tmp_path: Path) -> None:
+    instance, columns = tmp_path / f"{'long' * 30}.csv", 40
+    os.mkfifo(instance)
+    command = stweaver("--help").args[0]
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([command, "plan", instance], stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        with instance.open("w") as file:
+            told = os.read(ours, 1000)  # progress; it waits for the instance meanwhile
+            file.write("id,lower,upper,size\na,0,1,1\n")
+        while part := read_or_nothing(ours):
+            told += part
+    os.close(ours)
+    progress, wiped, answered = told.decode().rpartition("\r\033[K")
+    assert wiped, "before the answer"
+    assert "1 request, planned" in answered
+    for row in progress.split("\r\033[K")[1:]:
+        assert row.startswith("planning /")
+        assert " ... " in row
+        assert len(row) < columns
+
+
+def read_or_nothing(terminal: int) -> bytes:
+    """Read from a terminal; nothing once its last program has ended."""
+    try:
+        return os.read(terminal, 1000)
+    except OSError:
+        return b""
 
 
 # ---- pipes and signals ----

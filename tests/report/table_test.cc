@@ -44,6 +44,16 @@ TEST(Printable, IsOneLineThatATerminalCanShow) {
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a?b");
   EXPECT_EQ(printable("naïve job.pickle"), "naïve job.pickle");
   EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m\xc2\xa0\xc2"),
+            "?31m\xc2\xa0\xc2")
+      << "U+009B is Escape and `[` to some terminals";
+}
+
+TEST(FirstColumns, CutsBetweenCharacters) {
+  EXPECT_EQ(first_columns("na\u00efve", 3), "na\u00ef");
+  EXPECT_EQ(first_columns("na\u00efve", 9), "na\u00efve");
+  EXPECT_EQ(first_columns("na\u00efve", 0), "");
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ export function ticks(begin, end, most, bytes) {
   return found;
 }
 
-/** With as many digits as it takes to tell ticks apart. */
+/** With all digits that it has (0.25 GiB), or two more than it takes to tell ticks apart. */
 function sizeTick(value, end, step) {
-  return inUnitOf(end, value, (unit) => Math.min(Math.max(Math.ceil(-Math.log10(step / unit)), 0), 9));
+  const digits = (part) => Math.min(Math.max(-Math.log2(part), 0), Math.max(Math.ceil(-Math.log10(part)), 0) + 2);
+  return inUnitOf(end, value, (unit) => digits(step / unit));
 }
 
 /** The canvas in the size that it has on the screen; drawing is in CSS pixels. */
@@ -53,8 +54,11 @@ export class Plot {
     return this.context;
   }
 
-  /** Axes, and lines where steps begin. `bytes` and `time` are {begin, end}. */
-  axes(time, bytes, steps) {
+  /**
+   * Axes, and lines where steps begin. `bytes` and `time` are {begin, end}. Lines go across the plot, or are only ticks
+   * beside it (`ticksOnly`): across a map they would look like gaps.
+   */
+  axes(time, bytes, steps, ticksOnly = false) {
     const {left, top, width, height} = this.area();
     const context = this.context;
     context.strokeStyle = styled('grid');
@@ -66,13 +70,16 @@ export class Plot {
     const step = found.length > 1 ? found[1] - found[0] : bytes.end;
     for (const value of found) {
       const y = Math.round(top + height * (1 - (value - bytes.begin) / (bytes.end - bytes.begin))) + 0.5;
-      line(context, left, y, left + width, y);
-      context.fillText(sizeTick(value, bytes.end, step), left - 6, y);
+      line(context, left - 4, y, ticksOnly ? left : left + width, y);
+      context.fillText(sizeTick(value, bytes.end, step), left - 7, y, left - 9);
     }
     context.textAlign = 'center';
     context.textBaseline = 'top';
     for (const value of ticks(time.begin, time.end, width / (2.5 * TICK_DISTANCE), false)) {
-      context.fillText(count(value), left + width * (value - time.begin) / (time.end - time.begin), top + height + 6);
+      const text = count(value);
+      const most = this.canvas.clientWidth - context.measureText(text).width / 2;
+      const x = left + width * (value - time.begin) / (time.end - time.begin);
+      context.fillText(text, Math.min(x, most), top + height + 6);
     }
     this.stepLines(time, steps);
   }
@@ -92,7 +99,7 @@ export class Plot {
       const at = x(step.begin);
       if (at < lineFree || at > left + width) return;
       line(context, at, top, at, top + height);
-      lineFree = at + 8;
+      lineFree = at + 24;
       if (at < labelFree || at > left + width - 40) return;
       context.fillText(`step ${number + 1}`, at + 2, top - 3);
       labelFree = at + 64;

@@ -12,8 +12,9 @@ export function styled(name) {
 // Eight colours that most people tell apart (Okabe and Ito, 2008).
 export const CATEGORIES = ['#0072b2', '#e69f00', '#cc79a7', '#009e73', '#56b4e9', '#d55e00', '#8c8c8c', '#b8ad00'];
 
-// From little to much, evenly rising in lightness: anchors of "viridis" (Smith and van der Walt, 2015).
-const RAMP = [[68, 1, 84], [65, 68, 135], [42, 120, 142], [34, 168, 132], [122, 209, 81], [253, 231, 37]];
+// From little to much, evenly rising in lightness: "viridis" (Smith and van der Walt, 2015) without its ends, which
+// are as dark and as light as what lies behind.
+const RAMP = [[65, 68, 135], [42, 120, 142], [34, 168, 132], [122, 209, 81], [189, 223, 38]];
 
 /** The colour of `share`, 0 to 1, as [red, green, blue]. */
 export function ramp(share) {

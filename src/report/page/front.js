@@ -248,7 +248,8 @@ function keptTable(front) {
         'numbers in the text', COLUMNS, kept.map((index) => {
         const choice = front.choices[index];
         return [buttons.get(index), count(choice.configuration.gpus), choice.layout,
-          count(choice.configuration.micro_batch), choice.recompute, choice.seconds.toPrecision(3),
+          count(choice.configuration.micro_batch),
+          choice.recompute + (choice.configuration.offload_optimizer ? ', offload' : ''), choice.seconds.toPrecision(3),
           count(Math.round(choice.rate)), gib(choice.memory, 1), choice.headroom.toFixed(1) + '\u00d7'];
       })));
     }

@@ -73,9 +73,7 @@ function stepsSection(job) {
   if (job.steps.length === 0) {
     return section('steps', 'Steps', element('p', {}, 'No steps were found: ' + job.step_note));
   }
-  return section('steps', 'Steps side by side',
-    element('p', {class: 'note'}, 'Bars: asked for at most. Lines: reserved at most, coloured as above.'),
-    stepsPicture(job), stepsTables(job));
+  return section('steps', 'Steps side by side', stepsPicture(job), stepsTables(job));
 }
 
 /** Shows job number `number` in `place`; gives its view, to be drawn again when something outside changes. */
@@ -92,8 +90,6 @@ async function showJob(job, number, place, explanation) {
     mapSection(job, columns, view, explanation),
     section('peak', 'Who is alive at the peak', peakTable(job)),
     section('stranded', 'Reserved but unallocated: the default allocator at its worst moment', strandedTables(job),
-      element('p', {class: 'note'}, `The segments with the most unallocated memory, one below the other ` +
-        `(${count(job.stranded.segments.length)} of ${count(job.stranded.all_segments)}); hollow is what is free.`),
       segmentsPicture(job)),
     stepsSection(job));
   view.change();

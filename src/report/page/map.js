@@ -184,6 +184,7 @@ export class AddressMap {
     canvas.addEventListener('pointermove', (event) => this.point(event));
     canvas.addEventListener('pointerleave', () => this.mark(-1));
     canvas.addEventListener('keyup', () => this.explainMiddle());
+    canvas.addEventListener('blur', () => this.mark(-1));
     this.marked = -1;
   }
 
@@ -194,8 +195,8 @@ export class AddressMap {
   }
 
   place(offsets) {
+    this.mark(-1); // what it says of an address holds for one allocator
     this.offsets = offsets;
-    this.marked = -1;
   }
 
   draw() {
@@ -207,7 +208,7 @@ export class AddressMap {
     const background = pixel(rgb(styled('canvas')));
     const image = this.raster.draw(time, space, this.offsets, this.pixels, background);
     context.putImageData(image, Math.round(left * ratio), Math.round(top * ratio));
-    this.plot.axes(time, space, this.job.steps);
+    this.plot.axes(time, space, this.job.steps, true);
     this.outline(context);
   }
 

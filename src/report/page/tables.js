@@ -36,8 +36,9 @@ export function verdict(job) {
     lines.push(`Under STWeaver everything but persistent memory could grow by ${percent(room[0] - 1, 0)} in what the ` +
       `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
-  lines.push(`The default's reserve was ${measured ? 'measured by the job itself' : 'simulated'}, that of expandable ` +
-    `segments simulated; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
+  const theirs = measured ? 'The default\'s reserve was measured by the job itself, that of expandable segments simulated'
+    : 'PyTorch\'s allocators were simulated';
+  lines.push(`${theirs}; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
     'the whole job on this machine.');
   return element('div', {}, ...lines.map((line) => element('p', {}, line)));
 }
@@ -68,10 +69,11 @@ export function strandedTables(job) {
   const wish = moment.request
     ? `a request of ${size(moment.request.size)} on stream ${moment.request.stream} fitted nowhere`
     : 'memory from before recording was placed';
+  const before = moment.reserved === 0 ? 'Nothing was reserved before.'
+    : `Just before, ${gib(idle)} of its ${gib(moment.reserved)} were reserved but unallocated ` +
+      `(${share(idle, moment.reserved)}), and ${gib(moment.allocated - moment.requested)} were lost to rounding.`;
   const lines = [
-    `At event ${count(moment.time)} ${wish}, and the default allocator's reserve grew to its peak. Just before, ` +
-    `${gib(idle)} of its ${gib(moment.reserved)} were reserved but unallocated (${share(idle, moment.reserved)}), ` +
-    `and ${gib(moment.allocated - moment.requested)} were lost to rounding.`];
+    `At event ${count(moment.time)} ${wish}, and the default allocator's reserve grew to its peak. ${before}`];
   if (job.numbers.native_measured) {
     lines.push(`This is simulated; the job itself measured a peak of ${gib(job.numbers.reserved[0])}, which is less ` +
       'where it gave cached memory back and more where it had other allocations.');
@@ -81,7 +83,7 @@ export function strandedTables(job) {
     count(kind.segments), gib(kind.reserved), gib(kind.free), count(kind.free_blocks), size(kind.largest),
     gib(kind.empty)]);
   return element('div', {}, ...lines.map((line) => element('p', {}, line)),
-    table('Only requests of the same kind can use what is free', [
+    rows.length === 0 ? '' : table('Only requests of the same kind can use what is free', [
       ['kind', 'text'], ['segments', 'number'], ['reserved', 'number'], ['unallocated', 'number'],
       ['free blocks', 'number'], ['largest free block', 'number'], ['in empty segments', 'number']], rows));
 }
@@ -124,28 +126,40 @@ export function stepsPicture(job) {
     d: job.steps.map((step, i) =>
       `${i === 0 ? 'M' : 'L'}${(each * i).toFixed(1)} ${y(step.reserved[k])}h${each.toFixed(1)}`).join(''),
   }));
-  return svg('svg', {viewBox: `0 -4 ${width} ${height + 8}`, preserveAspectRatio: 'none', class: 'steps', role: 'img',
-    'aria-label': `Memory of ${counted(job.steps.length, 'step')} side by side; the table below has the numbers`},
-  svg('path', {class: 'asked', d: bars.join('')}), ...lines);
+  return element('div', {},
+    element('p', {class: 'note'}, 'Bars: asked for at most. Lines: reserved at most, coloured as above. The picture ' +
+      `begins at 0; the highest is ${gib(most)}.`),
+    svg('svg', {viewBox: `0 -4 ${width} ${height + 8}`, preserveAspectRatio: 'none', class: 'steps', role: 'img',
+      'aria-label': `Memory of ${counted(job.steps.length, 'step')} side by side; the table below has the numbers`},
+    svg('path', {class: 'asked', d: bars.join('')}), ...lines));
 }
 
-/** Segments of the default allocator with the most unallocated memory, as strips: what is free in them is hollow. */
+/** Segments of the default allocator with the most unallocated memory, as strips: what is free in them is pale. */
 export function segmentsPicture(job) {
-  const {segments} = job.stranded;
+  const {segments, all_segments: all} = job.stranded;
+  if (segments.length === 0) return '';
   const width = 1000;
   const row = 6;
-  const longest = Math.max(1, ...segments.map((segment) => segment.size));
+  const longest = Math.max(...segments.map((segment) => segment.size));
   const x = (bytes) => (width * bytes / longest).toFixed(2);
   let used = '';
   let free = '';
   segments.forEach((segment, i) => {
-    const strip = (begin, length) => `M${x(begin)} ${i * row}h${x(length)}v${row - 1}h-${x(length)}z`;
-    used += strip(0, segment.size);
-    for (let k = 0; k < segment.free.length; k += 2) free += strip(segment.free[k], segment.free[k + 1]);
+    const strip = (begin, end) => `M${x(begin)} ${i * row}H${x(end)}v${row - 1}H${x(begin)}z`;
+    let at = 0;
+    for (let k = 0; k < segment.free.length; k += 2) {
+      const begin = segment.free[k];
+      used += strip(at, begin);
+      at = begin + segment.free[k + 1];
+      free += strip(begin, at);
+    }
+    used += strip(at, segment.size);
   });
-  return svg('svg', {viewBox: `0 0 ${width} ${Math.max(segments.length, 1) * row}`, preserveAspectRatio: 'none',
-    class: 'segments', style: `height: ${Math.min(segments.length * row, 420)}px`, role: 'img',
-    'aria-label': `The ${counted(segments.length, 'segment')} with the most unallocated memory, of ` +
-      count(job.stranded.all_segments)},
-  svg('path', {class: 'used', d: used}), svg('path', {class: 'free', d: free}));
+  return element('div', {},
+    element('p', {class: 'note'}, 'The segments with the most unallocated memory, one below the other ' +
+      `(${count(segments.length)} of ${count(all)}); pale is what is free. The longest is ${size(longest)}.`),
+    svg('svg', {viewBox: `0 0 ${width} ${segments.length * row}`, preserveAspectRatio: 'none', class: 'segments',
+      style: `height: ${Math.min(segments.length * row, 420)}px`, role: 'img',
+      'aria-label': `The ${counted(segments.length, 'segment')} with the most unallocated memory, of ${count(all)}`},
+    svg('path', {class: 'used', d: used}), svg('path', {class: 'free', d: free})));
 }
