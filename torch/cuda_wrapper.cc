@@ -48,8 +48,10 @@ class Wrapper final : public Delegate {
   c10::DataPtr allocate(std::size_t size) override {
     if (is_off()) return Delegate::allocate(size);
     const DeviceIndex device = current_device();
-    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
-    if (is_for_pool(device, stream)) return delegated(device, [&] { return Delegate::allocate(size); });
+    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+    const cudaStream_t stream = current.stream();
+    if (is_for_pool(device, stream) || is_foreign(current, stream))
+      return delegated(device, [&] { return Delegate::allocate(size); });
     void* const memory = take(device, size, stream);
     return {memory, memory, &free_block, c10::Device(c10::kCUDA, device)};
   }
@@ -62,7 +64,9 @@ class Wrapper final : public Delegate {
   void* raw_alloc_with_stream(std::size_t size, cudaStream_t stream) override {
     if (is_off()) return Delegate::raw_alloc_with_stream(size, stream);
     const DeviceIndex device = current_device();
-    if (!is_for_pool(device, stream)) return take(device, size, stream);
+    const bool is_ours =
+        !is_for_pool(device, stream) && !is_foreign(c10::cuda::getCurrentCUDAStream(device), stream);
+    if (is_ours) return take(device, size, stream);
     return delegated(device, [&] { return Delegate::raw_alloc_with_stream(size, stream); });
   }
 
@@ -70,8 +74,11 @@ class Wrapper final : public Delegate {
 
   void give_back(void* memory) {
     if (memory == nullptr) return;
-    // What a child inherits of an arena is left alone; without one, all blocks are the native allocator's.
-    if (is_forked) return session_.devices().empty() ? Delegate::raw_delete(memory) : void();
+    if (is_forked) {
+      // What a child inherits of an arena is left alone; without one, all blocks are the native allocator's.
+      if (session_.devices().empty()) Delegate::raw_delete(memory);
+      return;
+    }
     if (is_watched()) tell_freed(memory);
     if (used_elsewhere_ > 0) follow_other_devices(memory);
     session_.free(memory);
@@ -215,6 +222,15 @@ class Wrapper final : public Delegate {
     if (RuntimeAllocator* const allocator = session_.allocator(device)) allocator->reset_peaks();
   }
 
+  /// The native allocator tells of each request of ours that it refuses, also of one that finds a place then.
+  void attachOutOfMemoryObserver(cca::OutOfMemoryObserver observer) override {
+    Delegate::attachOutOfMemoryObserver(
+        [observer](std::int64_t device, std::size_t size, std::size_t total, std::size_t free) {
+          if (!NativeUpstream::is_asked()) observer(device, size, total, free);
+        });
+    const std::scoped_lock lock(observers_mutex_);
+    observers_.push_back(std::move(observer));
+  }
   void attachAllocatorTraceTracker(cca::AllocatorTraceTracker tracker) override {
     history_.attach(tracker);
     Delegate::attachAllocatorTraceTracker(std::move(tracker));
@@ -305,6 +321,15 @@ class Wrapper final : public Delegate {
 
   [[nodiscard]] bool is_off() const { return is_broken_ || is_forked || !native().isEnabled(); }
 
+  /// Whether a stream is none of PyTorch's own, which last as long as the process; of others than the current
+  /// one nothing is known. One may be gone when a block of it is freed: the arena records an event on it
+  /// then, and the driver crashes.
+  static bool is_foreign(const c10::cuda::CUDAStream& current, cudaStream_t stream) {
+    // The id of a foreign stream is its address.
+    return stream != nullptr &&
+           (current.stream() != stream || current.id() == reinterpret_cast<c10::StreamId>(stream));
+  }
+
   /// Whether a request goes to a pool. While a graph is captured all do: our calls to the driver would spoil
   /// it. A capture that failed leaves its pool open for ever; nothing is that pool's any more.
   bool is_for_pool(DeviceIndex device, cudaStream_t stream) {
@@ -325,8 +350,8 @@ class Wrapper final : public Delegate {
     });
   }
 
-  /// A pool's request, which the arena makes room for where the device has none left. Not for a graph:
-  /// whoever waits for work while one is captured spoils it.
+  /// A request of the native allocator's, which the arena makes room for where the device has none left. Not
+  /// for a graph: whoever waits for work while one is captured spoils it.
   template <typename Request>
   std::invoke_result_t<Request> delegated(DeviceIndex device, Request request) {
     try {
@@ -357,9 +382,18 @@ class Wrapper final : public Delegate {
 
   [[noreturn]] void refuse(DeviceIndex device, std::size_t size) {
     const auto allowed = static_cast<Bytes>(limit_of(device).fraction * total_memory(device));
+    const auto free = static_cast<std::size_t>(memory_[static_cast<std::size_t>(device)]->memory().free);
+    for (const cca::OutOfMemoryObserver& observer : observers())
+      observer(device, size, static_cast<std::size_t>(allowed), free);
     const Shortage shortage = {.size = static_cast<Bytes>(size), .allowed = allowed};
     TORCH_CHECK_WITH(OutOfMemoryError, false, NativeUpstream::last_refusal(), "\n",
                      session_.explain_shortage(device, shortage));
+  }
+
+  /// A copy: they may do anything.
+  std::vector<cca::OutOfMemoryObserver> observers() {
+    const std::scoped_lock lock(observers_mutex_);
+    return observers_;
   }
 
   // ---- blocks that streams of other devices use ----
@@ -556,6 +590,8 @@ class Wrapper final : public Delegate {
   std::mutex elsewhere_mutex_;
   std::unordered_map<void*, std::vector<std::pair<c10::Device, c10::cuda::CUDAStream>>> elsewhere_;
   std::atomic<std::size_t> used_elsewhere_{0};  ///< its size
+  std::mutex observers_mutex_;
+  std::vector<cca::OutOfMemoryObserver> observers_;
   std::mutex peers_mutex_;
   std::vector<std::pair<int, int>> peers_;  ///< who reads, whose memory
   std::array<Limit, Session::kMostDevices> limits_;

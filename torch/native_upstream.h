@@ -39,13 +39,25 @@ class NativeUpstream final : public Upstream {
   /// Wants the device to be the thread's current one, as PyTorch's raw_alloc() does.
   void* allocate(Bytes size, Stream stream, Pool /*pool*/) override {
     CacheMiss::happened() = false;
+    is_asked() = true;
+    void* memory = nullptr;
     try {
-      return native_.raw_alloc_with_stream(static_cast<std::size_t>(size), stream_from(stream));
+      memory = native_.raw_alloc_with_stream(static_cast<std::size_t>(size), stream_from(stream));
     } catch (const c10::OutOfMemoryError& error) {
       last_refusal() = error.what_without_backtrace();
       ++refusals_;
-      return nullptr;
+    } catch (...) {
+      is_asked() = false;
+      throw;
     }
+    is_asked() = false;
+    return memory;
+  }
+
+  /// Whether this thread's request is ours: another place may be found where there is none.
+  static bool& is_asked() {
+    thread_local bool is_asked = false;
+    return is_asked;
   }
 
   void free(void* memory) override { native_.raw_delete(memory); }

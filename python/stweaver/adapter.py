@@ -103,8 +103,8 @@ def is_built(kind: str) -> bool:
 
 def cache_folder() -> Path:
     """Name the folder that holds what was built."""
-    if variables.CACHE.value:
-        return Path(variables.CACHE.value).expanduser()
+    if named := variables.CACHE.path:
+        return named
     if home := os.environ.get("XDG_CACHE_HOME"):
         return Path(home) / "stweaver"
     try:

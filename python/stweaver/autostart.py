@@ -41,32 +41,32 @@ def start() -> None:
     if job.is_launcher():
         return
     try:
+        target = live.Target.parse(variables.LIVE.value) if variables.LIVE.value else None
         files = _find_files()
         session.enable_for_run(files.options)
         atexit.register(_finish, os.getpid(), files)
-        _tell_how_it_goes(files)
+        if target is not None:
+            _tell_how_it_goes(files, target)
     except Exception as error:  # whatever it is, the job must not fail for it
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
 
 
-def _tell_how_it_goes(files: Files) -> None:
+def _tell_how_it_goes(files: Files, target: live.Target) -> None:
     """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
-    if variables.LIVE.value and files.whose is not None:
-        target = live.Target.parse(variables.LIVE.value)
-        if (files.rank or "0") == str(target.rank):
-            teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
-            atexit.register(teller.stop)
+    if files.whose is not None and (files.rank or "0") == str(target.rank):
+        teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
+        atexit.register(teller.stop)
 
 
 def _find_files() -> Files:
-    trace = Path(variables.RECORD.value) if variables.RECORD.value else None
+    trace = variables.RECORD.path
     if job.is_helper():  # several of them may be at the same point of the same script
         return Files({} if trace is None else {"trace": _with_process(trace)})
     this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
     options = {} if trace is None else {"trace": _claimed(this.trace_path(trace))}
-    if variables.PLANS.value and job.is_program():
-        folder = Path(variables.PLANS.value).absolute()
+    if variables.PLANS.path and job.is_program():
+        folder = variables.PLANS.path.absolute()
         try:
             return Files(options, _choose_plan(this, folder, options), folder)
         except OSError as error:
@@ -100,8 +100,8 @@ def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.J
     plan = this.plan_path(folder)
     if _plans(plan):
         options["plan"] = plan
-    else:
-        this.keep_facts(folder)
+        if not this.facts_path(folder).is_file():  # the run that saved it was killed
+            this.keep_facts(folder, {})
     options["save"] = plan
     return this
 
@@ -123,7 +123,6 @@ def _leave_out_outputs(files: Files) -> Files:
         for plan in _plans(path):
             plan.replace(plan.with_name(plan.name.replace(files.whose.fingerprint, this.fingerprint)))
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
-    this.keep_facts(files.folder)
     changed = {name: renamed if option == path else option for name, option in files.options.items()}
     return replace(files, options=changed, whose=this)
 
@@ -136,24 +135,35 @@ def _finish(process: int, files: Files) -> None:
     files = files.of_session(session.options())
     try:
         files = _leave_out_outputs(files)
-        earlier = _simulated_earlier(files, stats)
+    except OSError as error:  # a folder that is only to be read, say
+        _say(f"the plans keep the name that this run has given them: {error}", files.rank)
+    earlier = _simulated_earlier(files)
+    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
+    try:
+        _keep_facts(files, stats)
     except OSError as error:  # a full disk, say
         _say(f"what this run was like is not kept: {error}", files.rank)
-        earlier = {}
-    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
     if variables.VERBOSE.value != "0":
         for line in lines:
             _say(line, files.rank)
 
 
-def _simulated_earlier(files: Files, stats: Stats) -> Mapping[int, Simulated]:
-    """Return what earlier runs of the job know of PyTorch, and keep what this one knows for later ones."""
+def _simulated_earlier(files: Files) -> Mapping[int, Simulated]:
+    """Return what earlier runs of the job know of PyTorch."""
     if files.whose is None or files.folder is None:
         return {}
-    known = {device.device: device.simulated for device in stats.devices if device.simulated is not None}
-    if known:
-        files.whose.keep_simulated(files.folder, known)
     return files.whose.simulated(files.folder)
+
+
+def _keep_facts(files: Files, stats: Stats) -> None:
+    """Say beside the plans what they are of, and what is known of PyTorch; nothing where there are none."""
+    if files.whose is None or files.folder is None:
+        return
+    if _plans(files.whose.plan_path(files.folder)):
+        known = {device.device: device.simulated for device in stats.devices if device.simulated is not None}
+        files.whose.keep_facts(files.folder, known)
+    else:
+        files.whose.facts_path(files.folder).unlink(missing_ok=True)
 
 
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:

@@ -75,22 +75,18 @@ class Job:
         """One for each rank: job.trace becomes job-rank0.trace."""
         return path if self.rank is None else path.with_name(f"{path.stem}-rank{self.rank}{path.suffix}")
 
-    def keep_facts(self, folder: Path) -> None:
-        """Write what the fingerprint was made of; keep_simulated()'s part stays."""
-        path = self.facts_path(folder)
-        kept = {name: value for name, value in _read_facts(path).items() if name == "simulated"}
-        facts = {**self.facts, "outputs": sorted(self.outputs), **kept}
-        _write(path, facts)
+    def keep_facts(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
+        """Write what the fingerprint was made of, and what PyTorch would have reserved, by device.
 
-    def keep_simulated(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
-        """Add what PyTorch would have reserved, by device, to what is kept of other devices."""
+        What is kept of other devices stays.
+        """
         known = self.simulated(folder) | dict(simulated)
         kept = {str(device): asdict(what) for device, what in known.items()}
-        document = _read_facts(self.facts_path(folder)) | {"simulated": kept}
-        _write(self.facts_path(folder), document)
+        facts = {**self.facts, "outputs": sorted(self.outputs), "simulated": kept}
+        _write(self.facts_path(folder), facts)
 
     def simulated(self, folder: Path) -> dict[int, Simulated]:
-        """Return what keep_simulated() kept, in this run of the job or an earlier one."""
+        """Return what keep_facts() kept, in an earlier run of the job."""
         try:
             kept = _read_facts(self.facts_path(folder))["simulated"]
             return {int(device): Simulated(**what) for device, what in kept.items()}
@@ -112,8 +108,9 @@ class Job:
         return replace(self, facts={**self.facts, "files": files}, outputs=known)
 
     def written(self) -> set[str]:
-        """Return the arguments that name files which this run has made or changed."""
-        return {word for word in self.facts["command"] if self._has_written(word)}
+        """Return the arguments that name files which this run has made or changed: not its own program."""
+        command = self.facts["command"]
+        return {word for word in command if word != _program(command) and self._has_written(word)}
 
     def _has_written(self, word: str) -> bool:
         before, now = self.facts["files"].get(word), _digest(word, self.folder)
@@ -157,10 +154,10 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
     """Describe this process. `command` is its command line without the interpreter; None: as it is."""
     command = sys.orig_argv[1:] if command is None else command
     folder = Path.cwd()
-    module = _module(command)
     files = {word: digest for word in command if (digest := _digest(word, folder))}
-    if module and (digest := _digest_of_module(module)):
-        files[module] = digest
+    program = _program(command)
+    if program and (digest := _digest_of_program(command, folder)):
+        files[program] = digest
     facts = {
         "command": list(command),
         "files": files,
@@ -221,15 +218,32 @@ def _module(command: Sequence[str]) -> str:
     return what if how == "-m" else ""
 
 
-def _digest_of_module(name: str) -> str | None:
-    """Of its file; of a package that of its `__main__`. Python imports what it lies in anyway."""
+def _program(command: Sequence[str]) -> str:
+    """Return the script or module; empty where Python was given none."""
+    how, what = _what_runs(command)
+    return "" if how == "-c" or what == "-" else what
+
+
+def _digest_of_program(command: Sequence[str], folder: Path) -> str | None:
+    """Of what Python runs, whatever its size: a file, or the `__main__` of a folder or a package."""
+    module = _module(command)
+    path = _origin(module) if module else folder / _program(command)
+    if path is None:
+        return None
+    archives = path.parents if module else ()  # a module may lie in one
+    file = next(filter(Path.is_file, (path, path / "__main__.py", *archives)), path)
+    return _digest_of_file(file, sys.maxsize)
+
+
+def _origin(name: str) -> Path | None:
+    """Find a module; of a package its `__main__`. Python imports what it lies in anyway."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except (ImportError, AttributeError, ValueError):  # there is none, or no spec of it
         return None
-    return None if spec is None or spec.origin is None else _digest_of_file(Path(spec.origin))
+    return None if spec is None or spec.origin is None else Path(spec.origin)
 
 
 def _first(names: Sequence[str]) -> int | None:
@@ -261,13 +275,17 @@ def _digest(word: str, folder: Path) -> str | None:
     return next(filter(None, (_digest_of_file(folder / name) for name in names)), None)
 
 
-def _digest_of_file(path: Path) -> str | None:
+def _digest_of_file(path: Path, most: int = _MOST_BYTES) -> str | None:
+    digest = hashlib.sha256()
     try:
-        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+        if not path.is_file() or path.stat().st_size > most:
+            return None
+        with path.open("rb") as file:
+            while part := file.read(_MOST_BYTES):
+                digest.update(part)
     except (OSError, ValueError):  # no file of ours, or no name of a file at all
-        pass
-    return None
+        return None
+    return digest.hexdigest()
 
 
 def _name(command: Sequence[str]) -> str:

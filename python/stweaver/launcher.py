@@ -70,18 +70,15 @@ def parse(arguments: Sequence[str]) -> Request:
     if options.live is not None and options.live < 0:
         parser.error(f"--live {options.live}: ranks count from 0")
     settings = {variables.RUN: "1"}
-    if options.no_plan:
-        settings[variables.PLANS] = ""
-    else:
-        settings[variables.PLANS] = str(Path(options.plans).absolute())
-    if options.record:
-        settings[variables.RECORD] = str(Path(options.record).absolute())
-    if options.hold is not None:
-        try:
+    try:
+        settings[variables.PLANS] = "" if options.no_plan else _absolute(options.plans)
+        if options.record:
+            settings[variables.RECORD] = _absolute(options.record)
+        if options.hold is not None:
             hold.bytes_of(options.hold)
-        except Error as error:
-            parser.error(str(error))
-        settings[variables.HOLD] = str(options.hold)
+            settings[variables.HOLD] = str(options.hold)
+    except Error as error:
+        parser.error(str(error))
     if options.device:
         settings[variables.DEVICE] = options.device
     if options.verbose or options.quiet:
@@ -89,6 +86,11 @@ def parse(arguments: Sequence[str]) -> Request:
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
     named = {variable.full_name: value for variable, value in settings.items()}
     return Request(named | {"PYTHONPATH": path}, command, options.live)
+
+
+def _absolute(path: str) -> str:
+    """Complete a path; in --plans=~/plans no shell has put the home folder."""
+    return str(variables.expand(path, path).absolute())
 
 
 def run(arguments: Sequence[str]) -> NoReturn:

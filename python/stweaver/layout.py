@@ -32,9 +32,8 @@ def find() -> Layout:
     native = _PACKAGE / "native"
     packaged = native.is_dir()
     built = native if packaged else _CHECKOUT / "build" / "release"
-    library = variables.LIBRARY.value
     return Layout(
-        library=Path(library) if library else built / "libstweaver.so",
+        library=variables.LIBRARY.path or built / "libstweaver.so",
         command=built / "stweaver",
         adapters=native / "torch" if packaged else _CHECKOUT / "torch",
         headers=native / "include" if packaged else _CHECKOUT / "src",

@@ -60,8 +60,8 @@ def enable(
     """Record a few steps of the job, plan them in the background, and follow the plan.
 
     Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless an
-    argument asks for something: then the session begins anew with these arguments. Under `stweaver run` paths
-    that are not among them stay those of the run.
+    argument asks for something: then the session begins anew with these arguments, or goes on where only
+    `hold` and `verbose` are others. Under `stweaver run` paths that are not among them stay those of the run.
 
     Args:
         device: "cuda" or "cpu"; None: $STWEAVER_DEVICE, else "cuda" where PyTorch sees a GPU.
@@ -90,6 +90,8 @@ def enable(
     kind = pytorch.device_kind(device or variables.DEVICE.value)  # under `stweaver run` this may enable
     if is_enabled() and not asked:
         return
+    if not is_enabled() or any(named is not None for named in (plan, save, trace, record_steps)):
+        _keep_recording_of_run()
     plan, save, trace = (
         _of_run.get(name) if path is None else path
         for name, path in (("plan", plan), ("save", save), ("trace", trace))
@@ -119,6 +121,15 @@ def enable_for_run(paths: Mapping[str, PathLike]) -> None:
     global _of_run
     _of_run = paths
     enable()
+
+
+def _keep_recording_of_run() -> None:
+    """Let the session that is about to begin record beside the one that has recorded the first steps."""
+    global _of_run
+    if _latest is None or "trace" not in _of_run or not stats().devices:
+        return
+    first = Path(_of_run["trace"])
+    _of_run = {**_of_run, "trace": first.with_name(f"{first.stem}-again{first.suffix}")}
 
 
 def disable() -> None:

@@ -1,7 +1,10 @@
 """The environment variables, all of them, and what they mean: the one place that says so."""
 
 import os
+from pathlib import Path
 from typing import NamedTuple
+
+from stweaver.error import Error
 
 PREFIX = "STWEAVER_"
 
@@ -22,6 +25,11 @@ class Variable(NamedTuple):
         """What the environment says; None if it does not, or has only an empty text."""
         return os.environ.get(self.full_name) or None
 
+    @property
+    def path(self) -> Path | None:
+        """The value as a path; Error where it begins with a home folder that is not known."""
+        return None if self.value is None else expand(self.value, f"{self.full_name}={self.value}")
+
 
 RUN = Variable("RUN", "1: enable in each Python process that imports torch (`stweaver run` sets it)")
 DEVICE = Variable("DEVICE", "cuda or cpu; else cuda where there is a GPU")
@@ -36,6 +44,14 @@ LIBRARY = Variable("LIBRARY", "path of libstweaver.so, where it does not lie in 
 PYTHON = Variable("PYTHON", "the Python that the native command calls (default python3)")
 
 ALL = (RUN, DEVICE, WAY, PLANS, RECORD, HOLD, VERBOSE, LIVE, CACHE, LIBRARY, PYTHON)
+
+
+def expand(path: str, words: str) -> Path:
+    """Put the home folder for a "~" that no shell has seen; Error, with these words, where there is none."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise Error(f"{words}: no home folder is known; write the path without ~") from None
 
 
 def unknown() -> list[str]:

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <system_error>
 #include <unistd.h>
 #include <vector>
@@ -30,7 +31,8 @@ Plan plan_job(const Trace& trace, int threads) {
 }
 
 void save_plan(const Plan& plan, const std::string& path) {
-  const std::string draft = text(path, ".", getpid(), ".part");
+  // Others may save there too, also from other hosts and containers, whose processes have the same numbers.
+  const std::string draft = text(path, ".", getpid(), ".", std::random_device()(), ".part");
   {
     std::ofstream out(draft, std::ios::binary);
     if (!out) refuse(draft);

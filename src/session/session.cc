@@ -15,6 +15,14 @@ bool begins_with_the_job(const Trace& trace) {
                       [](const Request& request) { return request.life.lower == kBeforeRecording; });
 }
 
+/// Whether a session that runs is what the other options ask for: how much may be held, and who is told, it
+/// can change while it runs.
+bool goes_on_with(const SessionOptions& runs, const SessionOptions& asked) {
+  return runs.plan_path == asked.plan_path && runs.trace_path == asked.trace_path &&
+         runs.save_path == asked.save_path && runs.follows == asked.follows &&
+         runs.finds_steps == asked.finds_steps && runs.record_steps == asked.record_steps;
+}
+
 std::string for_device(std::string path, int device) {
   constexpr std::string_view kMark = "{device}";
   for (std::size_t at = path.find(kMark); at != std::string::npos; at = path.find(kMark, at))
@@ -46,12 +54,23 @@ void Session::for_each_place(Visit visit) const {
 void Session::start(const SessionOptions& options) {
   if (!options.follows && options.trace_path.empty())
     fail("a session that only records needs the path of a trace");
+  if (goes_on(options)) return;
   stop();
   const std::scoped_lock lock(life_mutex_);
   options_ = options;
   runs_ = true;
   finds_steps_ = options.finds_steps;
   for_each_place([&](Place& place) { begin_life(place); });
+}
+
+bool Session::goes_on(const SessionOptions& options) {
+  const std::scoped_lock lock(life_mutex_);
+  if (!runs_ || !goes_on_with(options_, options)) return false;
+  options_.hold = options.hold;
+  for_each_place([&](Place& place) { place.allocator.hold(options.hold); });
+  const std::scoped_lock log_lock(log_mutex_);
+  options_.log = options.log;
+  return true;
 }
 
 void Session::stop() {

@@ -69,8 +69,8 @@ class Session {
   Session& operator=(Session&&) = delete;
   ~Session();
 
-  /// Begins to record, plan and follow as `options` say; what ran before ends. Error for options that
-  /// contradict each other.
+  /// Begins to record, plan and follow as `options` say. What ran before ends, or goes on where only `hold`
+  /// and `log` are others. Error for options that contradict each other.
   void start(const SessionOptions& options);
   /// No more recording and planning, and no plan: everything comes from upstream again. Blocks that live stay
   /// where they are. Waits for a planner at work.
@@ -128,6 +128,7 @@ class Session {
 
   Place& place(int device);
   Place& make_place(int device);
+  bool goes_on(const SessionOptions& options);
   void begin_life(Place& place);
   Plan plan_and_save(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_followed(Place& place);

@@ -71,6 +71,11 @@ def test_too_little_memory_is_out_of_memory_as_under_pytorch() -> None:
     assert "\n  What would help: recompute activations" in done.stderr
 
 
+def test_observers_are_told_of_requests_that_fail_and_of_no_others() -> None:
+    done = null_fork(PROGRAMS / "observed.py", options=("--memory", "1030", "--events", "delay:1000"))
+    assert done.stdout == f"1 []\n[(0, {400 << 20})] True\n", done.stderr[-2000:]
+
+
 def test_events_that_stay_open_cost_memory_and_nothing_else() -> None:
     done = null_fork(PROGRAMS / "train_layers.py", "stweaver", STEPS, options=("--events", "delay:100000"))
     assert done.returncode == 0, done.stderr[-2000:]

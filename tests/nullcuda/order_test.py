@@ -45,3 +45,10 @@ def test_a_block_that_a_stream_of_another_device_uses_is_not_handed_out() -> Non
     done = null_fork(PROGRAMS / "other_device.py", options=("--devices", "2", "--events", "delay:1000"))
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "True\n"
+
+
+def test_blocks_of_a_stream_that_is_not_pytorchs_may_outlive_it() -> None:
+    done = null_fork(PROGRAMS / "foreign_stream.py", options=("--check",))
+    assert done.returncode == 0, done.stderr[-2000:]
+    own = 4 << 20
+    assert done.stdout == f"{own} {own + 4 * own + 3 * (1 << 20)}\n{own}\n", "the others are PyTorch's own"

@@ -1,6 +1,7 @@
 """Which job a process is: the same fingerprint only for the same job."""
 
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def run_that_writes(folder: Path, *outputs: str) -> job.Job:
     for name in outputs:
         Path(name).write_text(Path(name).read_text() + "x" if Path(name).exists() else "x")
     this = this.without(this.written())
-    this.keep_facts(folder)
+    this.keep_facts(folder, {})
     return this
 
 
@@ -73,11 +74,11 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     first = run_that_writes(tmp_path, "log.json")
     assert first.simulated(tmp_path) == {}
     simulated = {0: Simulated(steps=3, requested=4, reserved=5)}
-    first.keep_simulated(tmp_path, simulated)
+    first.keep_facts(tmp_path, simulated)
     for _ in range(2):
         assert run_that_writes(tmp_path, "log.json").simulated(tmp_path) == simulated
     other = {1: Simulated(steps=6, requested=7, reserved=8)}
-    first.keep_simulated(tmp_path, other)
+    first.keep_facts(tmp_path, other)
     assert first.simulated(tmp_path) == simulated | other, "each device has its own"
     for bad in ('{"simulated": 3}', '{"simulated": {"a": {}}}', '{"simulated": {"0": {}}}', "["):
         first.facts_path(tmp_path).write_text(bad)
@@ -115,7 +116,7 @@ def test_a_file_that_is_gone_was_not_written() -> None:
 def test_the_facts_of_a_job_are_for_its_user_alone(tmp_path: Path) -> None:
     this = describe("--token=secret")
     for _ in range(2):
-        this.keep_facts(tmp_path)
+        this.keep_facts(tmp_path, {})
         assert this.facts_path(tmp_path).stat().st_mode & 0o777 == 0o600
     assert not list(tmp_path.glob("*.part"))
 
@@ -223,6 +224,37 @@ def test_a_changed_module_makes_another_job(
         fingerprints.add(job.describe("2.11", "cpu", ["-m", module]).fingerprint)
     assert len(fingerprints) == 2
     this = job.describe("2.11", "cpu", ["-m", module])
+    assert this.written() == set()
+
+
+@pytest.mark.parametrize("program", ["app", "app/__main__.py", "app.pyz", "large.py"])
+def test_a_program_of_any_kind_and_size_makes_another_job_when_it_changes(program: str) -> None:
+    file = Path("app/__main__.py" if program.startswith("app/") or program == "app" else program)
+    file.parent.mkdir(exist_ok=True)
+    fingerprints = set()
+    for number in (1, 2, 1):
+        file.write_text("#" * job._MOST_BYTES + str(number))
+        fingerprints.add(job.describe("2.11", "cpu", ["-u", program]).fingerprint)
+    assert len(fingerprints) == 2
+
+
+def test_a_module_in_an_archive_makes_another_job_when_that_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fingerprints = set()
+    for number in (1, 2):
+        archive = tmp_path / "modules.zip"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("zipped.py", f"print({number})")
+        monkeypatch.syspath_prepend(archive)
+        fingerprints.add(job.describe("2.11", "cpu", ["-m", "zipped"]).fingerprint)
+    assert len(fingerprints) == 2
+
+
+def test_a_program_that_is_edited_while_it_runs_is_not_its_own_output() -> None:
+    Path("train").write_text("train()")
+    this = job.describe("2.11", "cpu", ["train", "--lr", "1"])
+    Path("train").write_text("train(2)")
     assert this.written() == set()
 
 

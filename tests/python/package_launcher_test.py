@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
-from stweaver import launcher
+from stweaver import launcher, variables
+from stweaver.error import Error
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +67,19 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert launcher.parse(["--quiet", "--", "a"]).settings["STWEAVER_VERBOSE"] == "0"
 
 
+def test_the_home_folder_is_put_where_no_shell_has_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = launcher.parse(["--plans=~/plans", "--record=~/job.trace", "--", "a"]).settings
+    assert settings["STWEAVER_PLANS"] == "/home/me/plans"
+    assert settings["STWEAVER_RECORD"] == "/home/me/job.trace"
+    for variable in (variables.CACHE, variables.PLANS, variables.RECORD, variables.LIBRARY):
+        monkeypatch.setenv(variable.full_name, "~/x")
+        assert variable.path == Path("/home/me/x")
+        monkeypatch.setenv(variable.full_name, "~nobody-of-that-name/x")
+        with pytest.raises(Error, match=rf"^{variable.full_name}=~nobody.*: no home folder is known"):
+            assert variable.path
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -76,6 +90,7 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ["--live", "-1", "--", "a"],
         ["--hold", "0", "--", "a"],
         ["--hold", "1e30", "--", "a"],
+        ["--plans=~nobody-of-that-name/plans", "--", "a"],
     ],
 )
 def test_bad_usage_is_status_2(python: Run, arguments: list[str]) -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Answer, Run
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +39,38 @@ def test_what_a_job_enables_itself_leaves_the_plans_of_the_run(python: Run, tmp_
     assert (tmp_path / "job.trace").stat().st_size > 0
     for _ in range(2):
         assert re.search(rf"of 1.00 GiB to hold .*; followed {plan.name}$", run(python, tmp_path, begin))
+
+
+def test_facts_are_kept_beside_plans_and_nowhere_else(python: Run, tmp_path: Path) -> None:
+    run(python, tmp_path, "raise SystemExit")
+    assert not list((tmp_path / ".stweaver").iterdir())
+    run(python, tmp_path, "")
+    (facts,) = (tmp_path / ".stweaver").glob("*.json")
+    written = facts.read_text()
+    facts.unlink()
+    run(python, tmp_path, "")
+    assert facts.read_text() == written, "also where the run before was killed"
+
+
+def test_a_job_that_lets_more_be_held_is_recorded_and_planned_on(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        JOB.replace("zero_grad()", "zero_grad()\n    if _ == 2: stweaver.enable(hold=1.0)")
+    )
+    command = (*RUN, "--record", "job.trace", "--", sys.executable, "train.py", "")
+    done = python(*command, cwd=tmp_path)
+    assert re.search(r"of 1.00 GiB to hold .*followed a plan made on the way, saved ", done.stderr), (
+        done.stderr
+    )
+    assert sorted(path.name for path in tmp_path.glob("*.trace")) == ["job.trace"]
+
+
+def test_a_session_that_begins_anew_leaves_the_recording_of_the_first_steps(
+    python: Run, tmp_path: Path, answer: Answer
+) -> None:
+    begin = "kept = torch.ones(5 << 20); stweaver.enable(record_steps=3)"
+    run(python, tmp_path, begin, "--no-plan", "--record", "job.trace")
+    assert answer("inspect", tmp_path / "job.trace")["requests"] == 1
+    assert answer("inspect", tmp_path / "job-again.trace")["requests"] > 10
 
 
 def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run, tmp_path: Path) -> None:

@@ -365,6 +365,22 @@ TEST_F(SessionTest, StartsAgain) {
   EXPECT_EQ(session.allocator(0)->statistics().plans, 2);
 }
 
+TEST_F(SessionTest, GoesOnWhereOnlyWhatMayBeHeldIsAnother) {
+  const TemporaryFolder folder;
+  SessionOptions options = {.trace_path = folder.file("job.trace"), .save_path = folder.file("job.plan")};
+  session.start(options);
+  void* const weights = take(0, 3 * kMiB);
+  step();
+  options.hold = kGiB;
+  session.start(options);
+  step_until_followed();
+  session.stop();
+  EXPECT_TRUE(std::filesystem::exists(options.save_path)) << "the recording is that of the whole job";
+  EXPECT_EQ(trace_in(options.trace_path).requests.front().size, 3 * kMiB);
+  EXPECT_EQ(trace_in(options.trace_path).requests.front().life.lower, 0);
+  session.free(weights);
+}
+
 TEST_F(SessionTest, MovesNoMemoryWhileMoreMayBeHeld) {
   const auto unmaps_with = [&](Bytes hold) {
     session.stop();
