@@ -59,9 +59,6 @@ inline bool is_device_number(int number) {
 /// Gives a thread that calls the run time the primary context of its device, unless it has a context.
 void enter_primary_context();
 
-/// Whether memory at the host's address was made or registered by the program for the device to see.
-bool is_pinned(const void* address);
-
 /// What the program may ask of the device, by the numbers of cudaDeviceAttr and CUdevice_attribute, which
 /// agree.
 int attribute(int number, int device);

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "api/abi.h"
 
@@ -29,14 +35,35 @@ CUcontext handle_of(Context& context) {
   return std::bit_cast<CUcontext>(&context);
 }
 
+/// All contexts of the process.
+struct Contexts {
+  std::array<Context, kMostDevices> primary{};
+  std::mutex mutex;
+  std::map<CUcontext, std::unique_ptr<Context>> created;
+
+  Contexts() {
+    for (std::size_t number = 0; number < primary.size(); ++number)
+      primary[number].device = static_cast<int>(number);
+  }
+};
+
+Contexts& contexts() {
+  static auto* const kAll = new Contexts;
+  return *kAll;
+}
+
 CUcontext primary_context(int device) {
-  static auto* const kContexts = [] {
-    auto* contexts = new std::array<Context, kMostDevices>;
-    for (int number = 0; number < kMostDevices; ++number)
-      (*contexts)[static_cast<std::size_t>(number)].device = number;
-    return contexts;
-  }();
-  return handle_of((*kContexts)[static_cast<std::size_t>(device)]);
+  return handle_of(contexts().primary[static_cast<std::size_t>(device)]);
+}
+
+/// The device of a context; the current one where it is a kind of context that nobody tells apart here.
+int device_for(CUcontext context) {
+  Contexts& all = contexts();
+  for (Context& primary : all.primary)
+    if (context == handle_of(primary)) return primary.device;
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.created.find(context);
+  return found == all.created.end() ? current_device() : found->second->device;
 }
 
 /// The context of the calling thread; null where it has none.
@@ -47,7 +74,7 @@ CUcontext& current_context() {
 
 void make_current(CUcontext context) {
   current_context() = context;
-  if (context != nullptr) current_device() = std::bit_cast<const Context*>(context)->device;
+  if (context != nullptr) current_device() = device_for(context);
 }
 
 /// The contexts that the calling thread has put aside for another.
@@ -59,7 +86,12 @@ std::vector<CUcontext>& pushed() {
 int create_context(CUcontext* context, int device) {
   if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
   machine().memory.touch(device);
-  *context = handle_of(*new Context{device});
+  auto made = std::make_unique<Context>(Context{device});
+  *context = handle_of(*made);
+  {
+    const std::scoped_lock lock(contexts().mutex);
+    contexts().created.emplace(*context, std::move(made));
+  }
   pushed().push_back(current_context());
   make_current(*context);
   return 0;
@@ -255,14 +287,26 @@ NULLCUDA_API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr numbe
 
 NULLCUDA_API cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
   NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
   name_bus(text, size, device);
   return cudaSuccess;
 }
 
 NULLCUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device) || !is_device_number(peer)) return ended(cudaErrorInvalidDevice);
   *can = static_cast<int>(device != peer);
   return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  NULLCUDA_RUNTIME_CALL();
+  static std::array<std::atomic<bool>, std::size_t{kMostDevices} * kMostDevices> enabled{};
+  const int device = current_device();
+  if (!is_device_number(peer)) return ended(cudaErrorInvalidDevice);
+  if (peer == device) return ended(cudaErrorPeerAccessUnsupported);
+  const bool before = enabled[static_cast<std::size_t>(device * kMostDevices + peer)].exchange(true);
+  return ended(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
 }
 
 // ---- the driver's names for the same, and contexts ----
@@ -329,10 +373,11 @@ NULLCUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice devi
   return CUDA_SUCCESS;
 }
 
-NULLCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+NULLCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   NULLCUDA_DRIVER_CALL();
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
-  *active = 1;
+  *active = static_cast<int>(machine().memory.in_use(device));
   return CUDA_SUCCESS;
 }
 
@@ -365,25 +410,41 @@ NULLCUDA_API CUresult cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// Contexts that are not primary: the form that programs of all releases find by its name.
+// Contexts that are not primary, in all forms that programs of these releases ask for.
 #undef cuCtxCreate
 NULLCUDA_API CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
   NULLCUDA_DRIVER_CALL();
   return driver(create_context(context, device));
 }
 
+NULLCUDA_API CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int, unsigned,
+                                     CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(create_context(context, device));
+}
+#if CUDA_VERSION >= 12050
+NULLCUDA_API CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevice device) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(create_context(context, device));
+}
+#endif
+
 NULLCUDA_API CUresult cuCtxDestroy(CUcontext context) {
   NULLCUDA_DRIVER_CALL();
+  {
+    const std::scoped_lock lock(contexts().mutex);
+    if (contexts().created.erase(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  }
   if (current_context() == context) {
     make_current(pushed().empty() ? nullptr : pushed().back());
     if (!pushed().empty()) pushed().pop_back();
   }
-  delete std::bit_cast<Context*>(context);
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuCtxGetDevice(CUdevice* device) {
   NULLCUDA_DRIVER_CALL();
+  if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *device = current_device();
   return CUDA_SUCCESS;
 }

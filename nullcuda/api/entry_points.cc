@@ -19,12 +19,26 @@ void* own_library() {
   return kLibrary;
 }
 
-/// The newest form of a function that these headers have: cuMemAlloc is cuMemAlloc_v2 since CUDA 3.2. The one
-/// whose forms programs of these releases tell apart by version is named here.
+/// A form of a function that programs built for a version of CUDA, or a later one, expect.
+struct Form {
+  const char* name;
+  int since;
+  const char* symbol;
+};
+
+/// The functions whose forms programs of these releases tell apart, newest first.
+constexpr std::array kForms = {
+    Form{"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
+    Form{"cuStreamGetCaptureInfo", 0, "cuStreamGetCaptureInfo_v2"},
+    Form{"cuCtxCreate", 12050, "cuCtxCreate_v4"},
+    Form{"cuCtxCreate", 11040, "cuCtxCreate_v3"},
+    Form{"cuCtxCreate", 0, "cuCtxCreate_v2"},
+};
+
+/// Of others the newest form that these headers have: cuMemAlloc is cuMemAlloc_v2 since CUDA 3.2.
 void* find(const std::string& name, int version) {
-  constexpr int kEdges = 12030;
-  if (name == "cuStreamGetCaptureInfo" && version < kEdges)
-    return dlsym(own_library(), "cuStreamGetCaptureInfo_v2");
+  for (const Form& form : kForms)
+    if (name == form.name && version >= form.since) return dlsym(own_library(), form.symbol);
   for (const char* suffix : {"_v4", "_v3", "_v2", ""})
     if (void* function = dlsym(own_library(), (name + suffix).c_str()); function != nullptr) return function;
   return nullptr;

@@ -2,6 +2,9 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "api/abi.h"
 
@@ -18,24 +21,62 @@ int begin(cudaStream_t stream, int mode) {
   return machine().streams.begin_capture(id_of(stream), static_cast<CaptureMode>(mode));
 }
 
+/// All graphs that programs hold, executable ones too: shared, for a launch may go on while they are
+/// destroyed.
+class Graphs {
+ public:
+  const void* add(Graph graph) {
+    auto made = std::make_shared<const Graph>(std::move(graph));
+    const std::scoped_lock lock(mutex_);
+    const void* handle = made.get();
+    graphs_.emplace(handle, std::move(made));
+    return handle;
+  }
+  /// Null where there is none.
+  std::shared_ptr<const Graph> find(const void* handle) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = graphs_.find(handle);
+    return found == graphs_.end() ? nullptr : found->second;
+  }
+  bool remove(const void* handle) {
+    const std::scoped_lock lock(mutex_);
+    return graphs_.erase(handle) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const void*, std::shared_ptr<const Graph>> graphs_;
+};
+
+Graphs& graphs() {
+  static auto* const kAll = new Graphs;
+  return *kAll;
+}
+
 int end(cudaStream_t stream, cudaGraph_t* graph) {
   std::unique_ptr<Graph> made;
   const int error = machine().streams.end_capture(id_of(stream), made);
-  *graph = std::bit_cast<cudaGraph_t>(made.release());
+  *graph = made == nullptr ? nullptr : std::bit_cast<cudaGraph_t>(graphs().add(std::move(*made)));
   return error;
 }
 
 /// An executable graph is a copy of the graph.
-cudaGraphExec_t instantiate(cudaGraph_t graph) {
-  const auto* from = std::bit_cast<const Graph*>(graph);
-  return std::bit_cast<cudaGraphExec_t>(from == nullptr ? new Graph : new Graph(*from));
+int instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
+  const auto from = graphs().find(graph);
+  if (!from) return cudaErrorInvalidValue;
+  *exec = std::bit_cast<cudaGraphExec_t>(graphs().add(*from));
+  return 0;
 }
 
 int launch(const char* what, cudaGraphExec_t exec, cudaStream_t stream) {
-  const auto* graph = std::bit_cast<const Graph*>(exec);
-  if (graph == nullptr) return cudaErrorInvalidValue;
+  const auto graph = graphs().find(exec);
+  if (!graph) return cudaErrorInvalidValue;
   use(what, id_of(stream), graph->uses);
   return 0;
+}
+
+int destroy(const void* graph) {
+  return graphs().remove(graph) ? 0 : cudaErrorInvalidValue;
 }
 
 /// As cudaStreamGetCaptureInfo in all its versions: what nobody asked for is a null pointer.
@@ -99,7 +140,7 @@ NULLCUDA_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaSt
 
 NULLCUDA_API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
   NULLCUDA_RUNTIME_CALL();
-  const auto* found = std::bit_cast<const Graph*>(graph);
+  const auto found = graphs().find(graph);
   const std::size_t have = found == nullptr ? 0 : found->nodes;
   if (nodes != nullptr)
     for (std::size_t place = 0; place < std::min(*count, have); ++place)
@@ -108,19 +149,29 @@ NULLCUDA_API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* n
   return cudaSuccess;
 }
 
+NULLCUDA_API cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  NULLCUDA_RUNTIME_CALL();
+  *graph = std::bit_cast<cudaGraph_t>(graphs().add({}));
+  return cudaSuccess;
+}
+
 #if CUDART_VERSION >= 12000
 NULLCUDA_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   NULLCUDA_RUNTIME_CALL();
-  *exec = instantiate(graph);
-  return cudaSuccess;
+  return ended(instantiate(exec, graph));
 }
 #endif
 
 NULLCUDA_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
                                                        unsigned long long) {
   NULLCUDA_RUNTIME_CALL();
-  *exec = instantiate(graph);
-  return cudaSuccess;
+  return ended(instantiate(exec, graph));
+}
+
+NULLCUDA_API cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                        cudaGraphInstantiateParams*) {
+  NULLCUDA_RUNTIME_CALL();
+  return ended(instantiate(exec, graph));
 }
 
 NULLCUDA_API cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -130,14 +181,12 @@ NULLCUDA_API cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stre
 
 NULLCUDA_API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   NULLCUDA_RUNTIME_CALL();
-  delete std::bit_cast<Graph*>(graph);
-  return cudaSuccess;
+  return ended(destroy(graph));
 }
 
 NULLCUDA_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   NULLCUDA_RUNTIME_CALL();
-  delete std::bit_cast<Graph*>(exec);
-  return cudaSuccess;
+  return ended(destroy(exec));
 }
 
 NULLCUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* state) {
@@ -188,4 +237,31 @@ NULLCUDA_API CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 NULLCUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   NULLCUDA_DRIVER_CALL();
   return driver(launch("cuGraphLaunch", exec, stream));
+}
+
+NULLCUDA_API CUresult cuGraphCreate(CUgraph* graph, unsigned) {
+  NULLCUDA_DRIVER_CALL();
+  *graph = std::bit_cast<CUgraph>(graphs().add({}));
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(instantiate(exec, graph));
+}
+
+NULLCUDA_API CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                                   CUDA_GRAPH_INSTANTIATE_PARAMS*) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(instantiate(exec, graph));
+}
+
+NULLCUDA_API CUresult cuGraphDestroy(CUgraph graph) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(destroy(graph));
+}
+
+NULLCUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(destroy(exec));
 }

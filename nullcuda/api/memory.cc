@@ -1,90 +1,130 @@
 // cudaMalloc and its kin, host memory that the device can see, and what is known of a pointer.
 
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
+#include <array>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <new>
+#include <utility>
 
 #include "api/abi.h"
 
 namespace nullcuda {
 namespace {
 
-/// Host memory that the program made or registered with CUDA: begin to size.
-struct Pinned {
+/// Memory that is handed out and taken back in the order of streams. A device's pool keeps nothing of what
+/// comes back: what it has reserved is what is used.
+struct Pool {
   std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> ranges;
+  std::map<std::uint64_t, std::uint64_t> blocks;  ///< address to size
+  std::uint64_t used = 0;
+  std::uint64_t most = 0;
+
+  void add(std::uint64_t address, std::uint64_t size) {
+    const std::scoped_lock lock(mutex);
+    blocks.emplace(address, size);
+    used += size;
+    most = std::max(most, used);
+  }
+  void remove(std::uint64_t address) {
+    const std::scoped_lock lock(mutex);
+    const auto block = blocks.find(address);
+    if (block == blocks.end()) return;
+    used -= block->second;
+    blocks.erase(block);
+  }
 };
 
-Pinned& pinned() {
-  static auto* const kPinned = new Pinned;
-  return *kPinned;
+Pool& pool_of(int device) {
+  static auto* const kPools = new std::array<Pool, kMostDevices>;
+  return (*kPools)[static_cast<std::size_t>(device)];
 }
 
-constexpr std::size_t kHostPage = 4096;
-
-int allocate(void** memory, std::size_t size) {
+int allocate_now(void** memory, std::size_t size) {
   *memory = nullptr;
   if (size == 0) return 0;
-  if (const int error = machine().streams.unsafe(); error != 0) return error;
   std::uint64_t address = 0;
   const Outcome outcome = machine().memory.allocate(current_device(), size, address);
   if (outcome == Outcome::kOk) *memory = as_pointer<void*>(address);
   return error_of(outcome);
 }
 
+int allocate(void** memory, std::size_t size) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  *memory = nullptr;
+  if (size == 0) return 0;
+  if (const int error = machine().streams.unsafe(); error != 0) return error;
+  return allocate_now(memory, size);
+}
+
+/// As a capture may do it, too.
+int allocate_in_order(const char* what, void** memory, std::size_t size, cudaStream_t stream) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  use(what, id_of(stream), {});
+  const int error = allocate_now(memory, size);
+  if (*memory != nullptr) pool_of(current_device()).add(address_of(*memory), size);
+  return error;
+}
+
+int release_device(std::uint64_t address) {
+  pool_of(device_of(address)).remove(address);
+  return error_of(machine().memory.free(address));
+}
+
+/// The allocation that begins at an address; nothing where none does.
+std::unique_ptr<Mapping> allocation_at(const void* memory) {
+  auto mapping = machine().memory.find(address_of(memory));
+  const bool begins = mapping != nullptr && mapping->whole && mapping->begin == address_of(memory);
+  return begins ? std::move(mapping) : nullptr;
+}
+
+int release_host(void* memory, HostKind kind) {
+  if (memory == nullptr) return 0;
+  if (machine().host.kind_of(memory) != kind) return cudaErrorInvalidValue;
+  machine().streams.synchronize_all();  // before the memory is gone: work may use it
+  return machine().host.free(memory, kind) ? 0 : cudaErrorInvalidValue;
+}
+
 int release(const char* what, void* memory) {
   if (memory == nullptr) return 0;
   if (const int error = machine().streams.unsafe(); error != 0) return error;
-  const auto mapping = machine().memory.find(address_of(memory));
-  if (mapping == nullptr || mapping->begin != address_of(memory) || !mapping->whole)
-    return cudaErrorInvalidValue;
+  if (!is_device(address_of(memory))) return release_host(memory, HostKind::kManaged);
+  const auto mapping = allocation_at(memory);
+  if (mapping == nullptr) return cudaErrorInvalidValue;
   machine().streams.synchronize_all();  // as the real one does
   forget(what, mapping->begin, mapping->size);
-  return error_of(machine().memory.free(address_of(memory)));
+  return release_device(mapping->begin);
 }
 
-/// Allocations in the order of a stream: what the pool holds is at once given back.
 int release_in_order(const char* what, void* memory, cudaStream_t stream) {
-  const auto mapping = machine().memory.find(address_of(memory));
-  if (mapping == nullptr || !mapping->whole) return cudaErrorInvalidValue;
+  const auto mapping = allocation_at(memory);
+  if (mapping == nullptr) return cudaErrorInvalidValue;
   use(what, id_of(stream), mapping->begin, mapping->size, true);
+  // A graph uses it again whenever it is launched.
+  if (machine().streams.capture(id_of(stream)).id != 0) return 0;
   machine().streams.finish(id_of(stream));
   forget(what, mapping->begin, mapping->size);
-  return error_of(machine().memory.free(mapping->begin));
+  return release_device(mapping->begin);
 }
 
-int allocate_pinned(void** memory, std::size_t size) {
-  // Real pinned memory is not zeroed; programs that read it unwritten get the same every time here.
-  *memory =
-      std::aligned_alloc(kHostPage, (size + kHostPage - 1) / kHostPage * kHostPage + kHostPage * (size == 0));
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0, size);
-  const std::scoped_lock lock(pinned().mutex);
-  pinned().ranges[address_of(*memory)] = size;
-  return 0;
+int allocate_host(void** memory, std::size_t size, HostKind kind) {
+  *memory = nullptr;
+  if (size == 0) return 0;
+  // What the real one hands out is not zero; programs that read it unwritten get the same every time here.
+  *memory = machine().host.allocate(size, kind);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : 0;
 }
 
-int release_pinned(void* memory) {
-  if (memory == nullptr) return 0;
-  {
-    const std::scoped_lock lock(pinned().mutex);
-    if (pinned().ranges.erase(address_of(memory)) == 0) return cudaErrorInvalidValue;
-  }
-  machine().streams.synchronize_all();
-  std::free(memory);
-  return 0;
+int register_host(void* memory, std::size_t size) {
+  if (memory == nullptr || size == 0) return cudaErrorInvalidValue;
+  const auto before = machine().host.enlist(memory, size);
+  if (!before) return 0;
+  return before == HostKind::kRegistered ? cudaErrorHostMemoryAlreadyRegistered : cudaErrorInvalidValue;
 }
 
-int register_pinned(void* memory, std::size_t size) {
-  const std::scoped_lock lock(pinned().mutex);
-  return pinned().ranges.emplace(address_of(memory), size).second ? 0 : cudaErrorHostMemoryAlreadyRegistered;
-}
-
-int unregister_pinned(void* memory) {
-  const std::scoped_lock lock(pinned().mutex);
-  return pinned().ranges.erase(address_of(memory)) == 1 ? 0 : cudaErrorHostMemoryNotRegistered;
+int unregister_host(void* memory) {
+  if (machine().host.strike(memory)) return 0;
+  return machine().host.kind_of(memory) ? cudaErrorInvalidValue : cudaErrorHostMemoryNotRegistered;
 }
 
 int memory_info(std::size_t* free, std::size_t* total) {
@@ -96,14 +136,6 @@ int memory_info(std::size_t* free, std::size_t* total) {
 }
 
 }  // namespace
-
-bool is_pinned(const void* address) {
-  const std::scoped_lock lock(pinned().mutex);
-  auto range = pinned().ranges.upper_bound(address_of(address));
-  if (range == pinned().ranges.begin()) return false;
-  --range;
-  return address_of(address) < range->first + range->second;
-}
 
 }  // namespace nullcuda
 
@@ -120,15 +152,15 @@ NULLCUDA_API cudaError_t cudaFree(void* memory) {
   return ended(release("cudaFree", memory));
 }
 
-NULLCUDA_API cudaError_t cudaMallocAsync(void** memory, std::size_t size, cudaStream_t) {
+NULLCUDA_API cudaError_t cudaMallocAsync(void** memory, std::size_t size, cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate(memory, size));
+  return ended(allocate_in_order("cudaMallocAsync", memory, size, stream));
 }
 
 NULLCUDA_API cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t size, cudaMemPool_t,
-                                                 cudaStream_t) {
+                                                 cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate(memory, size));
+  return ended(allocate_in_order("cudaMallocFromPoolAsync", memory, size, stream));
 }
 
 NULLCUDA_API cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
@@ -151,32 +183,32 @@ NULLCUDA_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 NULLCUDA_API cudaError_t cudaHostAlloc(void** memory, std::size_t size, unsigned) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate_pinned(memory, size));
+  return ended(allocate_host(memory, size, HostKind::kPinned));
 }
 
 NULLCUDA_API cudaError_t cudaMallocHost(void** memory, std::size_t size) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate_pinned(memory, size));
+  return ended(allocate_host(memory, size, HostKind::kPinned));
 }
 
 NULLCUDA_API cudaError_t cudaMallocManaged(void** memory, std::size_t size, unsigned) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate_pinned(memory, size));
+  return ended(allocate_host(memory, size, HostKind::kManaged));
 }
 
 NULLCUDA_API cudaError_t cudaFreeHost(void* memory) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(release_pinned(memory));
+  return ended(release_host(memory, HostKind::kPinned));
 }
 
 NULLCUDA_API cudaError_t cudaHostRegister(void* memory, std::size_t size, unsigned) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(register_pinned(memory, size));
+  return ended(register_host(memory, size));
 }
 
 NULLCUDA_API cudaError_t cudaHostUnregister(void* memory) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(unregister_pinned(memory));
+  return ended(unregister_host(memory));
 }
 
 NULLCUDA_API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
@@ -187,20 +219,21 @@ NULLCUDA_API cudaError_t cudaHostGetDevicePointer(void** device, void* host, uns
 
 NULLCUDA_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   NULLCUDA_RUNTIME_CALL();
+  if (attributes == nullptr) return ended(cudaErrorInvalidValue);
   *attributes = {};
   auto* address =
       const_cast<void*>(pointer);  // NOLINT(cppcoreguidelines-pro-type-const-cast): as CUDA has it
-  if (is_device(address_of(pointer))) {
+  if (machine().memory.find(address_of(pointer)) != nullptr) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->device = device_of(address_of(pointer));
     attributes->devicePointer = address;
-  } else if (is_pinned(pointer)) {
-    attributes->type = cudaMemoryTypeHost;
+  } else if (const auto kind = machine().host.kind_of(pointer)) {
+    attributes->type = kind == HostKind::kManaged ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
     attributes->device = current_device();
     attributes->devicePointer = attributes->hostPointer = address;
   } else {
     attributes->type = cudaMemoryTypeUnregistered;
-    attributes->device = -1;
+    attributes->device = cudaInvalidDeviceId;
   }
   return cudaSuccess;
 }
@@ -221,10 +254,11 @@ NULLCUDA_API CUresult cuMemFree(CUdeviceptr memory) {
   return driver(release("cuMemFree", as_pointer<void*>(memory)));
 }
 
-NULLCUDA_API CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t size, CUstream) {
+NULLCUDA_API CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t size, CUstream stream) {
   NULLCUDA_DRIVER_CALL();
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* pointer = nullptr;
-  const int error = allocate(&pointer, size);
+  const int error = allocate_in_order("cuMemAllocAsync", &pointer, size, stream);
   *memory = address_of(pointer);
   return driver(error);
 }
@@ -241,27 +275,27 @@ NULLCUDA_API CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
 
 NULLCUDA_API CUresult cuMemHostAlloc(void** memory, std::size_t size, unsigned) {
   NULLCUDA_DRIVER_CALL();
-  return driver(allocate_pinned(memory, size));
+  return driver(allocate_host(memory, size, HostKind::kPinned));
 }
 
 NULLCUDA_API CUresult cuMemAllocHost(void** memory, std::size_t size) {
   NULLCUDA_DRIVER_CALL();
-  return driver(allocate_pinned(memory, size));
+  return driver(allocate_host(memory, size, HostKind::kPinned));
 }
 
 NULLCUDA_API CUresult cuMemFreeHost(void* memory) {
   NULLCUDA_DRIVER_CALL();
-  return driver(release_pinned(memory));
+  return driver(release_host(memory, HostKind::kPinned));
 }
 
 NULLCUDA_API CUresult cuMemHostRegister(void* memory, std::size_t size, unsigned) {
   NULLCUDA_DRIVER_CALL();
-  return driver(register_pinned(memory, size));
+  return driver(register_host(memory, size));
 }
 
 NULLCUDA_API CUresult cuMemHostUnregister(void* memory) {
   NULLCUDA_DRIVER_CALL();
-  return driver(unregister_pinned(memory));
+  return driver(unregister_host(memory));
 }
 
 NULLCUDA_API CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned) {
@@ -282,7 +316,8 @@ NULLCUDA_API CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* size,
 NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   NULLCUDA_DRIVER_CALL();
   const auto mapping = machine().memory.find(pointer);
-  if (mapping == nullptr && !is_pinned(as_pointer<void*>(pointer))) return CUDA_ERROR_INVALID_VALUE;
+  const auto kind = machine().host.kind_of(as_pointer<void*>(pointer));
+  if (mapping == nullptr && !kind) return CUDA_ERROR_INVALID_VALUE;
   const int device = mapping == nullptr ? current_device() : device_of(pointer);
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
@@ -310,6 +345,9 @@ NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       *static_cast<std::uint64_t*>(data) = pointer / kPage;
       break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      *static_cast<int*>(data) = static_cast<int>(kind == HostKind::kManaged);
+      break;
     case CU_POINTER_ATTRIBUTE_MAPPED:
       *static_cast<int*>(data) = 1;
       break;
@@ -320,18 +358,57 @@ NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
   return CUDA_SUCCESS;
 }
 
-// ---- pools of the run time: they keep nothing ----
+// ---- pools of the run time ----
+
+namespace {
+
+constexpr std::uint64_t kPoolHandles = 0x7300000000000000ULL;
+
+/// The pool of a handle; of one that cudaMemPoolCreate made, that of the current device.
+Pool& pool_of(cudaMemPool_t pool) {
+  const std::uint64_t number = address_of(pool) - kPoolHandles;
+  return nullcuda::pool_of(number < kMostDevices ? static_cast<int>(number) : current_device());
+}
+
+}  // namespace
 
 NULLCUDA_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   NULLCUDA_RUNTIME_CALL();
-  static const std::uint64_t kPools = fresh_handle();
-  *pool = as_pointer<cudaMemPool_t>(kPools + static_cast<std::uint64_t>(device));
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
+  *pool = as_pointer<cudaMemPool_t>(kPoolHandles + static_cast<std::uint64_t>(device));
   return cudaSuccess;
 }
 
-NULLCUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* value) {
+NULLCUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
+                                                 void* value) {
   NULLCUDA_RUNTIME_CALL();
-  const bool is_switch = attribute <= cudaMemPoolReuseAllowInternalDependencies;
-  std::memset(value, 0, is_switch ? sizeof(int) : sizeof(std::uint64_t));
+  Pool& pool = pool_of(handle);
+  const std::scoped_lock lock(pool.mutex);
+  switch (attribute) {
+    case cudaMemPoolAttrReservedMemCurrent:
+    case cudaMemPoolAttrUsedMemCurrent:
+      *static_cast<std::uint64_t*>(value) = pool.used;
+      break;
+    case cudaMemPoolAttrReservedMemHigh:
+    case cudaMemPoolAttrUsedMemHigh:
+      *static_cast<std::uint64_t*>(value) = pool.most;
+      break;
+    case cudaMemPoolAttrReleaseThreshold:
+      *static_cast<std::uint64_t*>(value) = 0;
+      break;
+    default:
+      *static_cast<int*>(value) = 0;
+      break;
+  }
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void*) {
+  NULLCUDA_RUNTIME_CALL();
+  if (attribute == cudaMemPoolAttrReservedMemHigh || attribute == cudaMemPoolAttrUsedMemHigh) {
+    Pool& pool = pool_of(handle);
+    const std::scoped_lock lock(pool.mutex);
+    pool.most = pool.used;
+  }
   return cudaSuccess;
 }

@@ -29,9 +29,10 @@ NULLCUDA_API CUresult cuMemAddressFree(CUdeviceptr addresses, std::size_t size) 
 }
 
 NULLCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size,
-                                  const CUmemAllocationProp* properties, unsigned long long) {
+                                  const CUmemAllocationProp* properties, unsigned long long flags) {
   NULLCUDA_DRIVER_CALL();
-  if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (properties == nullptr || flags != 0 || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   const bool on_host = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
   const int device = on_host ? 0 : properties->location.id;
   if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -50,7 +51,8 @@ NULLCUDA_API CUresult cuMemMap(CUdeviceptr at, std::size_t size, std::size_t off
                                CUmemGenericAllocationHandle handle, unsigned long long) {
   NULLCUDA_DRIVER_CALL();
   const Outcome outcome = machine().memory.map(at, size, offset, as_pointer<Chunk*>(handle));
-  if (outcome == Outcome::kOk && as_pointer<const Chunk*>(handle)->imported) machine().known.add(at, size);
+  const auto chunk = machine().memory.describe(as_pointer<Chunk*>(handle));
+  if (outcome == Outcome::kOk && chunk && chunk->imported) machine().known.add(at, size);
   return driver(error_of(outcome));
 }
 
@@ -90,7 +92,8 @@ NULLCUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* 
 NULLCUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
                                                              CUmemGenericAllocationHandle handle) {
   NULLCUDA_DRIVER_CALL();
-  const auto* chunk = as_pointer<const Chunk*>(handle);
+  const auto chunk = machine().memory.describe(as_pointer<Chunk*>(handle));
+  if (!chunk) return CUDA_ERROR_INVALID_VALUE;
   *properties = {};
   properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -105,6 +108,7 @@ NULLCUDA_API CUresult cuMemExportToShareableHandle(void* shareable, CUmemGeneric
                                                    CUmemAllocationHandleType type, unsigned long long) {
   NULLCUDA_DRIVER_CALL();
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!machine().memory.describe(as_pointer<Chunk*>(handle))) return CUDA_ERROR_INVALID_VALUE;
   int file = -1;
   if (machine().memory.share(as_pointer<Chunk*>(handle), file) != Outcome::kOk)
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -38,7 +38,7 @@ void copy_to_host(void* to, std::uint64_t from, std::uint64_t size) {
   if (m.settings.checks)
     std::memmove(to, bytes, size);  // they exist: use() has seen that they are mapped
   else
-    std::memset(to, 0, size);
+    m.host.zero(to, size);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/calls.h"
+#include "model/host_memory.h"
 #include "model/known.h"
 #include "model/memory.h"
 #include "model/settings.h"
@@ -12,6 +13,7 @@ namespace nullcuda {
 struct Machine {
   const Settings& settings;
   Memory memory;
+  HostMemory host;
   Streams streams;
   KnownBytes known;
 

@@ -104,6 +104,11 @@ void Memory::touch(int number) {
   device(number);
 }
 
+bool Memory::in_use(int number) const {
+  const std::scoped_lock lock(mutex_);
+  return devices_[static_cast<std::size_t>(number)].in_use;
+}
+
 // ---- addresses ----
 
 Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
@@ -226,6 +231,12 @@ Outcome Memory::release(Chunk* handle) {
   let_go(*handle);
   chunks_.erase(found);
   return Outcome::kOk;
+}
+
+std::optional<Chunk> Memory::describe(Chunk* handle) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = chunks_.find(handle);
+  return found == chunks_.end() ? std::nullopt : std::optional(*found->second);
 }
 
 Outcome Memory::retain(std::uint64_t address, Chunk*& handle) {

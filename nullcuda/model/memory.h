@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "model/settings.h"
@@ -83,6 +84,8 @@ class Memory {
   Outcome release(Chunk* handle);
   /// kUnsupported where it is not all of the handle's memory.
   Outcome map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle);
+  /// What a handle is of; nothing where it is none.
+  [[nodiscard]] std::optional<Chunk> describe(Chunk* handle) const;
   /// All mappings in the range, which may have holes but cut none of them.
   Outcome unmap(std::uint64_t address, std::uint64_t size);
   Outcome set_access(std::uint64_t address, std::uint64_t size, bool accessible);
@@ -107,6 +110,7 @@ class Memory {
   [[nodiscard]] Backing backing() const { return backing_; }
   /// Takes a device into use: its context takes memory.
   void touch(int number);
+  [[nodiscard]] bool in_use(int number) const;
 
  private:
   /// A page that small allocations share.

@@ -39,7 +39,9 @@ inline bool is_plain(const Tensor& tensor) {
          !tensor.key_set().has_any(keys);
 }
 
+/// Null where a tensor has no memory of its own, as one that consists of others or stands for zeros.
 inline char* data_of(const Tensor& tensor) {
+  if (!tensor.has_storage()) return nullptr;
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   auto* const base = static_cast<char*>(storage->_mutable_data_ptr_no_checks().get());
   const auto element = static_cast<int64_t>(tensor.element_size());

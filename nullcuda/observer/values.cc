@@ -41,7 +41,11 @@ void follow_allocator() {
   cca::CUDAAllocator* const current = cca::allocator.load(std::memory_order_relaxed);
   cca::CUDAAllocator* last = followed.load(std::memory_order_relaxed);
   if (current == last || current == nullptr || !current->initialized()) return;
-  if (followed.compare_exchange_strong(last, current)) current->attachAllocatorTraceTracker(note);
+  if (!followed.compare_exchange_strong(last, current)) return;
+  try {
+    current->attachAllocatorTraceTracker(note);
+  } catch (const c10::Error&) {  // it has none: what it hands out again holds what it held before
+  }
 }
 
 // ---- checking mode ----
@@ -50,7 +54,7 @@ void follow_allocator() {
 void report_use(const Tensor& tensor, bool writes) {
   if (!tensor.is_cuda() || is_wrapper(tensor)) return;
   const Range range = extent_of(tensor);
-  if (range.size == 0) return;
+  if (range.size == 0 || range.begin == nullptr) return;
   nullcuda_use(range.begin, range.size, c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream(),
                static_cast<int>(writes));
 }

@@ -1,0 +1,209 @@
+"""Calls that PyTorch does not make, or not every day: what driver 580 answered to them on an H200."""
+
+from typing import Any
+
+from programs import needs_torch, run
+
+pytestmark = needs_torch
+
+CALLS = """
+from ctypes import CFUNCTYPE, addressof, byref, create_string_buffer
+from ctypes import c_char_p, c_int, c_size_t, c_uint, c_void_p
+
+def call(name, *arguments):
+    "Call a function of CUDA: pointers, sizes and flags are numbers."
+    return getattr(core, name)(*(c_size_t(a) if isinstance(a, int) else a for a in arguments))
+
+def made(name, *arguments):
+    "Call one that writes a handle or an address to its first argument, and return that."
+    handle = c_size_t()
+    assert call(name, byref(handle), *arguments) == 0, name
+    return handle.value
+"""
+
+
+def calls(program: str, *options: str) -> Any:  # noqa: ANN401
+    return run(CALLS + program, *options)
+
+
+def test_memory_is_freed_as_it_was_made() -> None:
+    found = calls("""
+torch.cuda.init()
+own = create_string_buffer(65536)
+at = addressof(own)
+pinned, nothing = made("cudaHostAlloc", 8192, 0), made("cudaHostAlloc", 0, 0)
+managed = made("cudaMallocManaged", 99, 1)
+block, ordered = made("cudaMalloc", 4 << 20), made("cudaMallocAsync", 4 << 20, 0)
+say(
+    nothing=nothing,
+    pinned=[call("cudaHostRegister", pinned + 100, 10, 0), call("cudaHostUnregister", pinned),
+            call("cudaFree", pinned), call("cudaFreeHost", pinned), call("cudaFreeHost", pinned)],
+    registered=[call("cudaHostRegister", at, 8192, 0), call("cudaHostRegister", at + 4000, 8192, 0),
+                call("cudaHostRegister", at + 30000, 0, 0), call("cudaFreeHost", at),
+                call("cudaHostUnregister", at), call("cudaHostUnregister", at)],
+    managed=[call("cudaFreeHost", managed), call("cudaFree", managed), call("cudaFree", managed)],
+    block=[call("cudaFree", block + 512), call("cudaFree", block), call("cudaFree", block)],
+    ordered=[call("cudaFreeAsync", ordered + 512, 0), call("cudaFreeAsync", ordered, 0),
+             call("cudaFreeAsync", ordered, 0)],
+)
+""")
+    assert found == {
+        "nothing": 0, "pinned": [1, 1, 1, 0, 1], "registered": [0, 712, 1, 1, 0, 713], "managed": [1, 0, 1],
+        "block": [1, 0, 1], "ordered": [1, 0, 1],
+    }  # fmt: skip
+
+
+def test_a_pointer_is_what_it_points_to() -> None:
+    found = calls("""
+def kind(address):
+    attributes = (c_int * 64)()
+    assert call("cudaPointerGetAttributes", attributes, address) == 0
+    return list(attributes[:2])
+torch.cuda.init()
+block, pinned = made("cudaMalloc", 4 << 20), made("cudaHostAlloc", 8, 0)
+managed = made("cudaMallocManaged", 8, 1)
+kinds = [kind(block), kind(pinned), kind(managed), kind(id(core))]
+call("cudaFree", block)
+say(kinds=kinds, freed=kind(block))
+""")
+    assert found == {"kinds": [[2, 0], [1, 0], [3, 0], [0, -2]], "freed": [0, -2]}
+
+
+def test_what_is_offloaded_takes_no_memory_of_the_host() -> None:
+    found = calls("""
+import resource
+activations = torch.empty(64 << 30, dtype=torch.uint8, device="cuda")
+kept = torch.empty(activations.shape, dtype=torch.uint8, pin_memory=True)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(2):
+    kept.copy_(activations, non_blocking=True)
+say(grown=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10, last=int(kept[-1]))
+""")
+    assert found["grown"] < 100  # MiB
+    assert found["last"] == 0
+
+
+def test_an_error_is_called_what_the_driver_calls_it() -> None:
+    found = calls("""
+core.cudaGetErrorName.restype = core.cudaGetErrorString.restype = c_char_p
+errors = (1, 98, 712, 713, 902, 905, 906, 907, 908, 12345)
+text = c_char_p()
+say(names=[core.cudaGetErrorName(error).decode() for error in errors],
+    text=core.cudaGetErrorString(906).decode(), unknown=call("cuGetErrorString", 12345, byref(text)))
+""")
+    assert found["names"] == [
+        "cudaErrorInvalidValue", "cudaErrorInvalidDeviceFunction", "cudaErrorHostMemoryAlreadyRegistered",
+        "cudaErrorHostMemoryNotRegistered", "cudaErrorStreamCaptureMerge", "cudaErrorStreamCaptureIsolation",
+        "cudaErrorStreamCaptureImplicit", "cudaErrorCapturedEvent", "cudaErrorStreamCaptureWrongThread",
+        "unrecognized error code",
+    ]  # fmt: skip
+    assert found["text"] == "operation would make the legacy stream depend on a capturing blocking stream"
+    assert found["unknown"] == 1
+
+
+def test_a_handle_that_is_none_is_refused() -> None:
+    found = calls("""
+torch.cuda.init()
+room = create_string_buffer(256)
+say(
+    properties=call("cuMemGetAllocationPropertiesFromHandle", room, 12345),
+    exported=call("cuMemExportToShareableHandle", room, 12345, 1, 0),
+    created=[call("cuMemCreate", room, 2 << 20, (c_int * 16)(0, 1, 1, 0), 0),
+             call("cuMemCreate", room, 2 << 20, (c_int * 16)(1, 1, 1, 0), 1)],
+    launched=call("cudaGraphLaunch", 12345, 0), destroyed=call("cudaGraphDestroy", 12345),
+    context=call("cuCtxDestroy_v2", 12345),
+)
+""")
+    assert found == {
+        "properties": 1, "exported": 1, "created": [1, 1], "launched": 1, "destroyed": 1, "context": 201,
+    }  # fmt: skip
+
+
+def test_graphs_that_were_not_captured() -> None:
+    found = calls("""
+torch.cuda.init()
+graph = made("cudaGraphCreate", 0)
+room = create_string_buffer(64)
+whole = [made("cudaGraphInstantiate", graph, 0), made("cudaGraphInstantiateWithParams", graph, room),
+         made("cuGraphInstantiateWithFlags", made("cuGraphCreate", 0), 0)]
+say(launched=[call("cudaGraphLaunch", one, 0) for one in whole],
+    destroyed=[call("cudaGraphExecDestroy", one) for one in whole] + [call("cudaGraphDestroy", graph)])
+""")
+    assert found == {"launched": [0, 0, 0], "destroyed": [0, 0, 0, 0]}
+
+
+def test_contexts_and_devices() -> None:
+    found = calls(
+        """
+def active(device):
+    flags, state = c_uint(), c_int()
+    return call("cuDevicePrimaryCtxGetState", device, byref(flags), byref(state)) or -state.value
+def created(version):
+    "A context by the form of cuCtxCreate that programs built for a version of CUDA ask for."
+    form, context, device = c_void_p(), c_void_p(), c_int()
+    assert call("cuGetProcAddress_v2", b"cuCtxCreate", byref(form), version, 0, None) == 0
+    between = {11000: [], 12000: [c_void_p, c_int], 13000: [c_void_p]}[version]
+    create = CFUNCTYPE(c_int, c_void_p, *between, c_uint, c_int)(form.value)
+    assert create(byref(context), *(0 for _ in between), 0, 1) == 0
+    assert call("cuCtxGetDevice", byref(device)) == 0
+    return [device.value, call("cuCtxDestroy_v2", context), call("cuCtxDestroy_v2", context)]
+states = [active(0), active(1), active(9)]
+torch.zeros(1, device="cuda:0")
+states += [active(0), active(1)]
+say(states=states, contexts=[created(version) for version in (11000, 12000, 13000)],
+    peers=[call("cudaDeviceEnablePeerAccess", peer, 0) for peer in (1, 1, 0, 9)])
+""",
+        "--devices",
+        "2",
+    )
+    assert found["states"] == [0, 0, 101, -1, 0]
+    assert found["contexts"] == [[1, 0, 201]] * 3
+    assert found["peers"] == [0, 704, 217, 101]
+
+
+def test_memory_in_the_order_of_streams_and_captures() -> None:
+    found = calls(
+        """
+def pool():
+    handle, value, answers = made("cudaDeviceGetDefaultMemPool", 0), c_size_t(), []
+    for attribute in (5, 6, 7, 8):  # reserved, the most of that, used, the most of that
+        assert call("cudaMemPoolGetAttribute", handle, attribute, byref(value)) == 0
+        answers.append(value.value >> 20)
+    return answers
+torch.cuda.init()
+first, second = made("cudaMallocAsync", 4 << 20, 0), made("cudaMallocAsync", 2 << 20, 0)
+call("cudaFreeAsync", first, 0)
+call("cudaFree", second)
+third = made("cudaMallocAsync", 1 << 20, 0)
+before = pool()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    stream = torch.cuda.current_stream().cuda_stream
+    kept = made("cudaMallocAsync", 2 << 20, stream)
+    call("cudaMemsetAsync", kept, 0, 2 << 20, stream)
+    freed = call("cudaFreeAsync", kept, stream)
+graph.replay()
+graph.replay()
+say(before=before, freed=freed, after=pool())
+""",
+        "--check",
+    )
+    assert found == {"before": [1, 6, 1, 6], "freed": 0, "after": [3, 6, 3, 6]}
+
+
+def test_a_watched_program_may_have_tensors_without_memory() -> None:
+    found = calls(
+        """
+from torch.autograd import forward_ad
+matrix = torch.eye(4, device="cuda")
+with forward_ad.dual_level():
+    dual = forward_ad.make_dual(matrix, torch.ones_like(matrix))
+    tangent = forward_ad.unpack_dual(dual @ matrix + torch.zeros(4, 4, device="cuda")).tangent
+zeros = torch._efficientzerotensor(64, device="cuda")
+total = zeros + torch.ones(64, device="cuda")
+rows = matrix.to_sparse_csr()
+say(tangent=list(tangent.shape), total=list(total.shape), rows=rows.values().tolist())
+""",
+        "--check",
+    )
+    assert found == {"tangent": [4, 4], "total": [64], "rows": [1.0] * 4}
