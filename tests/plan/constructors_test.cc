@@ -159,7 +159,8 @@ TEST(LiveBlocks, ShowEveryGapThatIsWideEnough) {
     Random random(seed);
     const bool many = seed >= 18;  // thousands live at one time
     const int changes = many ? 24'000 : 3000;
-    const Bytes spread = (seed % 2 == 0 ? Bytes{4000} : Bytes{100'000}) * (many ? 20 : 1);  // many blocks overlap, or few
+    const Bytes spread =
+        (seed % 2 == 0 ? Bytes{4000} : Bytes{100'000}) * (many ? 20 : 1);  // many blocks overlap, or few
     LiveBlocks live;
     std::vector<Interval> blocks;
     for (int change = 0; change < changes; ++change) {
