@@ -178,11 +178,11 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   const Interval blocks = make_room(range)
                               ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_)
                               : pages;
-  // Pages that a large request does not fill are extents of their own: a neighbour may end or begin in them,
-  // and would pin the rest for as long as it lives.
+  // An extent ends where a large request does, and pages that it does not fill are extents of their own: a
+  // neighbour may end or begin in them, and would pin the rest for as long as it lives.
   const bool is_exact = block <= page_size();
   const Interval filled = {align_up(range.lower, page_size()), range.upper / page_size() * page_size()};
-  const Interval cuts = is_exact ? filled : Interval{};
+  const Interval cuts = is_exact || range.length() >= policy_->large ? filled : Interval{};
   const Bytes most = is_exact ? policy_->most_extent : block;
   if (map_all(blocks, cuts, most)) return true;
   hold_ = std::min(hold_, mapped_);  // more than the device has cannot be held

@@ -58,8 +58,8 @@ class Search {
     if (puzzle_ && options_.timeout > 0)
       try_at(goal(), first_nodes(), deadline_after(begin_, kFirstShare * options_.timeout));
     if (!is_done()) construct();
-    if (puzzle_ && options_.anytime) {
-      for (std::int64_t nodes = first_nodes(); !is_done(); nodes *= 2) go_down(nodes);
+    if (puzzle_) {
+      for (std::int64_t nodes = first_nodes(); !is_done() && goes_on(); nodes *= 2) go_down(nodes);
     }
     result_.seconds = seconds();
     return std::move(result_);
@@ -71,6 +71,11 @@ class Search {
   /// There is always a placement to return.
   [[nodiscard]] bool is_done() const {
     return result_.peak <= goal() || (is_over() && result_.peak < std::numeric_limits<Bytes>::max());
+  }
+  /// A placement that takes the slack more than the bound is worth little: a job without a plan holds no
+  /// more.
+  [[nodiscard]] bool goes_on() const {
+    return options_.anytime || result_.peak - goal() > goal() / kSlackShare;
   }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(Clock::now() - begin_).count();

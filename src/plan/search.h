@@ -44,9 +44,9 @@ struct SearchResult {
 };
 
 /// First comes exact search for a moment, if the instance has one lane and is small enough: many hard ones
-/// are easy for it. Then the portfolio of constructors. `anytime`, exact search goes on at the bound and,
-/// with a quarter of the effort, half-way between what failed and what was found, with twice the effort each
-/// time, until the peak is the bound or `capacity`.
+/// are easy for it. Then the portfolio of constructors. While its peak is above the bound, or `capacity`, by
+/// more than the slack, exact search goes on there and, with a quarter of the effort, half-way between what
+/// failed and what was found, with twice the effort each time; `anytime`, until the peak is no higher.
 ///
 /// The outcome depends on the instance, seed and threads alone, not on timing, unless the timeout strikes.
 SearchResult search(const Instance& instance, const SearchOptions& options);
