@@ -88,6 +88,14 @@ TEST(Search, ProvesABoundAboveTheLoad) {
   FAIL() << "no instance has a gap";
 }
 
+TEST(Search, GoesOnWhileItIsMoreThanTheSlackAboveTheBound) {
+  Random random(43);
+  const Instance instance = tiling(random, 659, 1'000'000);
+  const SearchResult result = search(instance, {.threads = 1, .timeout = 120});
+  expect_sound(instance, result.placement);
+  EXPECT_LE(result.peak - result.lower_bound, result.lower_bound / kSlackShare);
+}
+
 TEST(Search, StopsAtACapacityThatIsGoodEnough) {
   Random random(1);
   const Instance instance = crowd(random);
