@@ -117,7 +117,7 @@ void level_micro_batches(Pattern& pattern, const Trace& trace) {
   // The largest goes from one to the next, and from the last one back.
   const Pairs same = same_requests(pattern, batches);
   for (const auto& [p, q] : same) size(q) = std::max(size(p), size(q));
-  for (auto pair = same.rbegin(); pair != same.rend(); ++pair) size(pair->first) = size(pair->second);
+  for (std::size_t i = same.size(); i-- > 0;) size(same[i].first) = size(same[i].second);
   const std::vector<MicroBatch> whole = join_small(batches);
   for (const std::size_t lengths : {std::size_t{1}, kMostLengths}) {
     Pattern fitted = level;
