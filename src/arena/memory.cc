@@ -80,7 +80,7 @@ Bytes Memory::missing(const Interval& range) const {
 Bytes Memory::stranded(const Extent& extent, const Interval& place) const {
   // What else is in the extent may be gone before the block is: then all of the rest is pinned.
   const Bytes rest = extent.range.length() - shared(extent.range, place);
-  return is_idle(extent) || rest > policy_->block ? rest : 0;
+  return rest > policy_->block ? rest : rest - extent.used;
 }
 
 Memory::Ends Memory::ends_of(const Interval& place) const {
@@ -237,7 +237,8 @@ void Memory::find_idle_extents(const Interval& keep) {
       if (!order_->is_over(last)) freed = std::max(freed, last.freed);
       return true;
     });
-    idle_.push_back({i, extent.length(), overlaps(extent, spared_), freed});
+    const Bytes exact = is_noted(extents_[i]) ? extent.length() : 0;
+    idle_.push_back({i, extent.length(), exact, overlaps(extent, spared_), freed});
   }
 }
 
@@ -274,12 +275,10 @@ Bytes Memory::reclaim(Bytes enough, const Interval& keep) {
   order_->find_what_is_over();
   find_idle_extents(keep);
   if (!idle_.empty()) order_->watch_frees(true);
-  // Of a plan's range the highest first: only the fullest moments of a step come that far.
+  // Where requests share extents the highest first: only the fullest moments of a step come that far.
   const auto comes_later = [](const Idle& a, const Idle& b) {
-    const auto key = std::tuple(a.is_spared, a.freed, b.size);
-    const auto other = std::tuple(b.is_spared, b.freed, a.size);
-    if (key != other) return key > other;
-    return a.is_spared ? a.extent < b.extent : a.extent > b.extent;
+    return std::tuple(a.is_spared, a.freed, b.exact, b.extent) >
+           std::tuple(b.is_spared, b.freed, a.exact, a.extent);
   };
   // A few of hundreds are enough.
   std::make_heap(idle_.begin(), idle_.end(), comes_later);

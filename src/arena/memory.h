@@ -86,7 +86,8 @@ class Memory {
   [[nodiscard]] bool is_new_peak(Bytes more) const { return in_use() + more > most_in_use_; }
 
   /// Unmaps idle extents outside of `keep` until that is `enough` bytes: those first that no work uses any
-  /// more, and then, behind a wait for that work alone, those freed longest ago. The bytes unmapped.
+  /// more, and then, behind a wait for that work alone, those freed longest ago. Of equals those of large
+  /// requests come first, the largest before all, and then the highest. The bytes unmapped.
   Bytes reclaim(Bytes enough, const Interval& keep = {});
   /// All that is idle outside of `keep`.
   Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
@@ -125,11 +126,11 @@ class Memory {
   void visit_joined_extents(const Interval& range, Until until, Visit visit) const {
     extents_.visit_joined(range, until, visit);
   }
-  /// What a block would take beside its own bytes.
+  /// What a block in the region of large requests would take beside its own bytes.
   struct Ends {
     Bytes lacking = 0;   ///< bytes without memory of the pages that it begins and ends in
     Bytes unfilled = 0;  ///< how many pages those are in
-    Bytes stranded = 0;  ///< what else it would pin of idle extents, and of shared ones larger than a block
+    Bytes stranded = 0;  ///< what it would leave idle of extents, and all else of shared ones above a block
   };
   [[nodiscard]] Ends ends_of(const Interval& place) const;
 
@@ -164,6 +165,7 @@ class Memory {
   struct Idle {
     std::size_t extent = 0;
     Bytes size = 0;
+    Bytes exact = 0;  ///< its size, if it is as large as the request that it was made for
     bool is_spared = false;
     Tick freed = 0;  ///< the last of it that work may still use; 0 when none does
   };

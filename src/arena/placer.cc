@@ -162,7 +162,7 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region,
                                         const StreamOrder::Usable& usable) {
   std::optional<Bytes> best;
-  Bytes least = memory_->page_size() + 1;
+  Bytes least = policy_->pinned_per_call + 1;
   std::size_t from = 0;  // of extents: gaps come in order
   memory_->free_space.each_fitting(size, region, usable, [&](const Interval& gap) {
     if (const std::optional<Bytes> at = memory_->fit_at_ends(gap, size, least, from)) best = at;

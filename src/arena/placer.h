@@ -11,9 +11,10 @@ namespace stweaver {
 ///
 /// - Small requests take the lowest gap that is large enough, medium ones the smallest. Each class has
 ///   addresses of its own, so that a small block pins no memory among large ones.
-/// - Large requests take the gap in which they strand the fewest bytes, and none where that is over a page.
-///   An idle extent that a request takes a part of cannot move for as long as the request lives; so extents
-///   keep the sizes of the requests that they were made for, and idle ones can be moved whole.
+/// - Large requests take the gap in which they strand the fewest bytes, and none where that is more than a
+///   driver call is worth. An idle extent that a request takes a part of cannot move for as long as the
+///   request lives; so extents keep the sizes of the requests that they were made for, and idle ones can be
+///   moved whole.
 ///
 /// Requests that find no gap go where the least memory is missing, large ones where they keep the least from
 /// moving and driver calls are few. Gaps need no wait for another stream.

@@ -102,8 +102,8 @@ class RuntimeAllocator {
   /// Between two steps: lays a plan of longer steps out for those of this run, where the arena held much more
   /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
   bool fit_lengths();
-  /// Whether the arena held more in the last step than ever before and than the plan needs, under a plan of
-  /// steps that have lengths, and beyond the budget more than the slack and than in any step without a plan.
+  /// Whether the arena held more in the last step than ever before and than the plan needs, and beyond the
+  /// budget more than the slack and than in any step without a plan.
   [[nodiscard]] bool plan_costs_memory() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }

@@ -113,9 +113,9 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
-/// Whether the arena held more in the last step than ever before, under a plan of steps that have lengths.
+/// Whether the arena held more in the last step than ever before, under a plan.
 bool RuntimeAllocator::plan_raised_peak() const {
-  return follower_ && follower_->plan().shape == StepShape::kVarying && accounts_.peak_was_raised();
+  return follower_ && accounts_.peak_was_raised();
 }
 
 bool RuntimeAllocator::fit_lengths() {

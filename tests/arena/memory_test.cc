@@ -52,6 +52,12 @@ class MemoryTest : public testing::Test {
     for (const Interval& range : ranges) give(range);
   }
 
+  /// Of the region of large requests, whose extents are as large as the requests.
+  Interval large_pages(Bytes lower, Bytes upper) {
+    const Bytes begin = memory.region(Region::kLarge).lower;
+    return {begin + lower * kPage, begin + upper * kPage};
+  }
+
   [[nodiscard]] std::vector<Interval> extents() const {
     std::vector<Interval> all;
     memory.visit_extents(kEverywhere, [&](const Interval& extent) {
@@ -279,12 +285,21 @@ TEST_F(MemoryTest, ReclaimsIdleExtentsAndKeepsTheOthers) {
   EXPECT_EQ(memory.free_space.idle(), 0);
 }
 
-TEST_F(MemoryTest, ReclaimsLargeExtentsFirstAndNoMoreThanIsEnough) {
-  leave({pages(0, 1), pages(1, 4), pages(4, 6)});
+TEST_F(MemoryTest, ReclaimsTheLargestExtentsOfLargeRequestsFirstAndNoMoreThanIsEnough) {
+  leave({pages(0, 4), large_pages(0, 1), large_pages(1, 4), large_pages(4, 6)});
+  order.settle(++now);
   EXPECT_EQ(memory.reclaim(0), 0);
   EXPECT_EQ(memory.reclaim(kPage), 3 * kPage);
-  EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(4, 6)));
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 4), large_pages(0, 1), large_pages(4, 6)));
   EXPECT_EQ(memory.reclaim(2 * kPage + 1), 3 * kPage);
+  EXPECT_EQ(memory.reclaim(1), 4 * kPage);
+}
+
+TEST_F(MemoryTest, ReclaimsTheHighestExtentsFirstWhereRequestsShareThem) {
+  leave({pages(0, 4), pages(4, 5), pages(5, 7)});
+  EXPECT_EQ(memory.reclaim(1), 2 * kPage);
+  EXPECT_EQ(memory.reclaim(1), kPage);
+  EXPECT_THAT(extents(), ElementsAre(pages(0, 4)));
 }
 
 TEST_F(MemoryTest, SparesARangeUntilNothingElseIsIdle) {
@@ -580,20 +595,21 @@ TEST_F(MemoryTest, VisitsExtentsThatOverlapInOrderUntilItIsTold) {
 }
 
 TEST_F(MemoryTest, KnowsWhatABlockStrands) {
-  leave({pages(0, 4), pages(4, 6), pages(6, 10)});
-  EXPECT_EQ(memory.ends_of(pages(0, 4)).stranded, 0);
-  EXPECT_EQ(memory.ends_of(pages(0, 1)).stranded, 3 * kPage);
-  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 3 * kPage);
-  EXPECT_EQ(memory.ends_of(pages(3, 7)).stranded, 6 * kPage) << "three at each end, none in the middle";
-  EXPECT_EQ(memory.ends_of(pages(4, 6)).stranded, 0);
-  EXPECT_EQ(memory.ends_of({4 * kPage, 6 * kPage - 512}).stranded, 512);
-  EXPECT_EQ(memory.ends_of(pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
-  EXPECT_EQ(memory.ends_of(pages(20, 21)).stranded, 0);
-  memory.take(0, 512);
+  const auto at = [&](Bytes page) { return large_pages(page, page + 1).lower; };
+  leave({large_pages(0, 4), large_pages(4, 6), large_pages(6, 10)});
+  EXPECT_EQ(memory.ends_of(large_pages(0, 4)).stranded, 0);
+  EXPECT_EQ(memory.ends_of(large_pages(0, 1)).stranded, 3 * kPage);
+  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage);
+  EXPECT_EQ(memory.ends_of(large_pages(3, 7)).stranded, 6 * kPage) << "three at each end, none in the middle";
+  EXPECT_EQ(memory.ends_of(large_pages(4, 6)).stranded, 0);
+  EXPECT_EQ(memory.ends_of({at(4), at(6) - 512}).stranded, 512);
+  EXPECT_EQ(memory.ends_of(large_pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
+  EXPECT_EQ(memory.ends_of(large_pages(20, 21)).stranded, 0);
+  memory.take(at(0), 512);
   policy.block = 3 * kPage;
-  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 0) << "the extent is pinned already";
+  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage - 512) << "the other block's is not";
   policy.block = 2 * kPage;
-  EXPECT_EQ(memory.ends_of(pages(1, 2)).stranded, 3 * kPage) << "the other block may be gone first";
+  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage) << "the other block may be gone first";
 }
 
 TEST_F(MemoryTest, SaysWhatIsLackingOfThePagesAtTheEndsOfAPlace) {

@@ -126,12 +126,14 @@ TEST_F(PlacerTest, LargeRequestsTakeTheSmallestGapWhileMemoryNeedNotMove) {
   EXPECT_EQ(placer.find(policy.large + kPage, stream), std::nullopt) << "more than may be held is short";
 }
 
-TEST_F(PlacerTest, LargeRequestsGoIntoWhatIsLeftOfPinnedExtents) {
-  policy.block = 60 * kMiB;
+TEST_F(PlacerTest, LargeRequestsFillWhatIsLeftOfPinnedExtents) {
+  policy.block = 61 * kMiB;
   const Bytes block = take(100 * kMiB);
   give(block, 100 * kMiB);
-  memory.take(block, 512);
-  EXPECT_EQ(placer.find(40 * kMiB, stream), block + 512) << "the rest is no more than a block may pin";
+  memory.take(block, 60 * kMiB);
+  EXPECT_EQ(placer.find(40 * kMiB, stream), block + 60 * kMiB);
+  EXPECT_EQ(placer.find(40 * kMiB - policy.pinned_per_call, stream), block + 60 * kMiB);
+  EXPECT_EQ(placer.find(39 * kMiB, stream), std::nullopt) << "a driver call costs less than what lies idle";
 }
 
 TEST_F(PlacerTest, LargeRequestsMapNoMoreThanTheyNeed) {
@@ -358,15 +360,16 @@ class HalfPages {
       if (lacks) lacking += kHalf;
       if (lacks && !lacked) ++calls;
       lacked = lacks;
-      if (!lacks && extents_[half.extent].is_idle && extents.insert(half.extent).second) {
-        const Interval& extent = extents_[half.extent].range;
-        pinned += extent.length();
-        stranded +=
-            extent.length() - (std::min(extent.upper, window.upper) - std::max(extent.lower, window.lower));
-      }
+      if (lacks) continue;
+      const Extent& extent = extents_[half.extent];
+      if (extent.used == 0) pinned += kHalf;
+      if (!extents.insert(half.extent).second) continue;
+      const Bytes inside =
+          std::min(extent.range.upper, window.upper) - std::max(extent.range.lower, window.lower);
+      stranded += extent.range.length() - extent.used - inside;
     }
     if (stranded > kPage) return std::nullopt;
-    pinned += lacking;
+    pinned += lacking + stranded;
     for (const auto& [edge, half] :
          {std::pair(window.lower, window.lower), std::pair(window.upper, window.upper - kHalf)}) {
       if (edge % kPage == 0 || half_at(half).extent != kNone) continue;
@@ -397,7 +400,7 @@ class HalfPages {
   };
   struct Extent {
     Interval range;
-    bool is_idle = true;
+    Bytes used = 0;
   };
 
   void map(Memory& memory, const Interval& extent, Bytes used, bool at_end) {
@@ -406,7 +409,7 @@ class HalfPages {
     if (used > 0) memory.take(begin, used * kHalf);
     for (Bytes at = extent.lower; at < extent.upper; at += kHalf)
       halves_[index_of(at)] = {extents_.size(), begin <= at && at < begin + used * kHalf};
-    extents_.push_back({extent, used == 0});
+    extents_.push_back({extent, used * kHalf});
   }
   [[nodiscard]] bool is_edge(Bytes at) const {
     return at == region_.lower || at == region_.upper || half_at(at) != half_at(at - kHalf);

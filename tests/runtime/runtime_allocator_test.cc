@@ -188,7 +188,7 @@ TEST(RuntimeAllocator, BlocksOfAPlanOfAlikeStepsAreNoLargerThanTheSlack) {
 
 /// Whether a plan is said to cost memory whose step holds 7 MiB beyond the budget, behind a step without a
 /// plan that held more beyond its own, or did not.
-bool costs_memory_after(bool step_beyond_budget) {
+bool costs_memory_after(bool step_beyond_budget, StepShape shape) {
   Policy policy;
   policy.least_slack = 0;
   policy.slack_share = Bytes{1} << 60U;
@@ -208,7 +208,7 @@ bool costs_memory_after(bool step_beyond_budget) {
   for (int step = 0; step < 2; ++step) allocator.begin_step();
   // The second slot lies in the first one's memory, and keeps a block of it from moving to the third.
   Plan plan;
-  plan.shape = StepShape::kVarying;
+  plan.shape = shape;
   plan.slots = {{.size = 64 * kMiB, .offset = 0, .stream = 0, .death = 1},
                 {.size = kMiB, .offset = 0, .stream = 0, .death = 3},
                 {.size = 64 * kMiB, .offset = 64 * kMiB, .stream = 0, .death = 3}};
@@ -223,8 +223,10 @@ bool costs_memory_after(bool step_beyond_budget) {
 }
 
 TEST(RuntimeAllocator, APlanMayHoldAsMuchBeyondTheBudgetAsTheJobDidWithoutOne) {
-  EXPECT_TRUE(costs_memory_after(false));
-  EXPECT_FALSE(costs_memory_after(true));
+  for (const StepShape shape : {StepShape::kFixed, StepShape::kVarying}) {
+    EXPECT_TRUE(costs_memory_after(false, shape));
+    EXPECT_FALSE(costs_memory_after(true, shape));
+  }
 }
 
 TEST(RuntimeAllocator, APlanOfLongerStepsIsLaidOutForThoseOfThisRunWhereItCosts) {
