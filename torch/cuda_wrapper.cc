@@ -22,12 +22,10 @@
 #include "native_upstream.h"
 #include "reported.h"
 #include "session/session.h"
+#include "shown.h"
 
 namespace stweaver {
 namespace {
-
-constexpr std::size_t kAll = static_cast<std::size_t>(SizeClass::kAll);
-constexpr std::size_t kLarge = static_cast<std::size_t>(SizeClass::kLarge);
 
 void free_block(void* memory);
 
@@ -35,8 +33,6 @@ void free_block(void* memory);
 std::atomic<bool> is_forked{false};
 
 class Wrapper final : public Delegate {
-  using Segment = SharedPieces::Extent;
-
  public:
   explicit Wrapper(cca::CUDAAllocator* native) : Delegate(native), session_(provider()) {}
 
@@ -189,27 +185,7 @@ class Wrapper final : public Delegate {
     cca::DeviceStats stats = Delegate::getDeviceStats(device);
     RuntimeAllocator* const allocator = session_.allocator(device);
     if (allocator == nullptr) return stats;
-    const Meters meters = allocator->meters();
-    const RuntimeStatistics now = allocator->statistics();
-    for (std::size_t kind = 0; kind < meters.arena.size(); ++kind) {
-      const BlockMeters& arena = meters.arena[kind];
-      const BlockMeters& served = meters.served[kind];
-      add(stats.allocation[kind], arena.blocks, served.blocks);
-      add(stats.active[kind], arena.blocks, served.blocks);
-      add(stats.allocated_bytes[kind], arena.bytes, served.bytes);
-      add(stats.active_bytes[kind], arena.bytes, served.bytes);
-      add(stats.requested_bytes[kind], arena.requested, served.requested);
-    }
-    const Bytes idle = now.arena - meters.arena[kAll].bytes.current;
-    for (const std::size_t kind : {kAll, kLarge}) {
-      c10::CachingAllocator::Stat& reserved = stats.reserved_bytes[kind];
-      const Bytes other = reserved.current - now.fallback_reserved;
-      reserved.current += now.arena;
-      reserved.peak = std::max({reserved.peak, reserved.current, meters.reserved_peak + other});
-      raise(stats.inactive_split_bytes[kind], idle);
-      raise(stats.segment[kind], now.arena > 0 ? 1 : 0);
-    }
-    stats.num_ooms += now.ooms - upstream_[static_cast<std::size_t>(device)]->refusals();
+    add_arena(stats, *allocator, upstream_[static_cast<std::size_t>(device)]->refusals());
     return stats;
   }
 
@@ -241,7 +217,8 @@ class Wrapper final : public Delegate {
 
   void amend_snapshot(cca::SnapshotInfo& info, MempoolId_t pool, bool traces) override {
     if (pool != MempoolId_t{0, 0}) return;
-    for (const int device : session_.devices()) add_segments(info.segments, device);
+    for (const int device : session_.devices())
+      add_segments(info.segments, *session_.allocator(device), static_cast<DeviceIndex>(device), history_);
     std::sort(info.segments.begin(), info.segments.end(),
               [](const cca::SegmentInfo& a, const cca::SegmentInfo& b) { return a.address < b.address; });
     if (traces) history_.add_to(info.device_traces);
@@ -461,48 +438,6 @@ class Wrapper final : public Delegate {
                                      c10::Device(c10::kCUDA, device));
   }
 
-  // ---- what PyTorch is shown ----
-
-  /// `stat` counts all that the native allocator holds: with the arena's blocks added it is everything. At
-  /// most there was what we have served at most, beside what the native allocator holds for others.
-  static void add(c10::CachingAllocator::Stat& stat, const Meter& arena, const Meter& served) {
-    const std::int64_t others = stat.current - (served.current - arena.current);
-    stat.current += arena.current;
-    stat.allocated += arena.allocated;
-    stat.freed += arena.freed;
-    stat.peak = std::max({stat.peak, stat.current, served.peak + std::max<std::int64_t>(others, 0)});
-  }
-
-  static void raise(c10::CachingAllocator::Stat& stat, std::int64_t amount) {
-    stat.current += amount;
-    stat.peak = std::max(stat.peak, stat.current);
-  }
-
-  static std::vector<Segment> segments_of(const RuntimeAllocator& allocator) {
-    std::vector<Segment> segments;
-    for (const auto& [address, size] : allocator.extents()) {
-      if (!segments.empty() &&
-          segments.back().address + static_cast<std::uintptr_t>(segments.back().size) == address) {
-        segments.back().size += size;
-      } else {
-        segments.push_back({address, size});
-      }
-    }
-    return segments;
-  }
-
-  /// What one map() each put behind a block.
-  static std::vector<Segment> extents_of(const RuntimeAllocator& allocator, const void* memory, Bytes size) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uintptr_t end = begin + static_cast<std::uintptr_t>(size);
-    std::vector<Segment> pieces;
-    for (const auto& [address, length] : allocator.extents())
-      if (address < end && begin < address + static_cast<std::uintptr_t>(length))
-        pieces.push_back({address, length});
-    if (pieces.empty()) fail("no memory lies behind ", memory);
-    return pieces;
-  }
-
   /// Apart from the session's: a process that only opens what others share needs no arena.
   std::shared_ptr<Device> device_for_opening(DeviceIndex device) {
     const std::scoped_lock lock(peers_mutex_);
@@ -521,56 +456,6 @@ class Wrapper final : public Delegate {
   [[nodiscard]] bool lies_in_arena(int device, const void* memory) const {
     const RuntimeAllocator* const allocator = session_.allocator(device);
     return allocator != nullptr && allocator->covers(memory);
-  }
-
-  void add_segments(std::vector<cca::SegmentInfo>& infos, int device) const {
-    const RuntimeAllocator& allocator = *session_.allocator(device);
-    std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> blocks;
-    allocator.for_each_in_arena([&](std::uintptr_t address, Bytes size, Stream stream) {
-      blocks.emplace_back(address, size, stream);
-    });
-    auto block = blocks.begin();
-    for (const Segment& segment : segments_of(allocator)) {
-      cca::SegmentInfo info = info_of(segment, device);
-      const std::uintptr_t end = segment.address + static_cast<std::uintptr_t>(segment.size);
-      std::uintptr_t at = segment.address;
-      for (; block != blocks.end() && std::get<0>(*block) < end; ++block) {
-        const auto& [address, size, stream] = *block;
-        if (address > at) add_idle(info, address - at);
-        add_living(info, address, size);
-        at = address + static_cast<std::uintptr_t>(align_up(size, kAlignment));
-      }
-      if (at < end) add_idle(info, end - at);
-      infos.push_back(std::move(info));
-    }
-  }
-
-  static cca::SegmentInfo info_of(const Segment& segment, int device) {
-    cca::SegmentInfo info;
-    info.device = static_cast<DeviceIndex>(device);
-    info.address = segment.address;
-    info.total_size = static_cast<std::size_t>(segment.size);
-    info.is_large = true;
-    info.is_expandable = true;
-    return info;
-  }
-
-  static void add_idle(cca::SegmentInfo& info, std::uintptr_t size) {
-    cca::BlockInfo block;
-    block.size = size;
-    info.blocks.push_back(block);
-  }
-
-  void add_living(cca::SegmentInfo& info, std::uintptr_t address, Bytes size) const {
-    cca::BlockInfo block;
-    block.requested_size = static_cast<std::size_t>(size);
-    block.size = static_cast<std::size_t>(align_up(size, kAlignment));
-    block.allocated = block.active = true;
-    block.context_when_allocated = history_.context_of(reinterpret_cast<const void*>(address));  // NOLINT
-    info.requested_size += block.requested_size;
-    info.allocated_size += block.size;
-    info.active_size += block.size;
-    info.blocks.push_back(block);
   }
 
   /// set_per_process_memory_fraction() of one device.

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: allocators, their statistics, forked runs, tables."""
+"""What the programs of this folder share: allocators, their statistics, forked runs."""
 
 import contextlib
 import ctypes
@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,11 @@ import torch
 
 GIB = 1 << 30
 MIB = 1 << 20
-CHECKOUT = str(Path(__file__).resolve().parents[2] / "python")
+ROOT = Path(__file__).resolve().parents[2]
+CHECKOUT = str(ROOT / "python")
 ALLOCATORS = ("default", "expandable", "online", "saved")
+
+sys.path.append(str(ROOT / "bench" / "live"))  # for `report`, whose tables the programs print
 
 cuda: Any = torch.cuda  # most of it has no types
 
@@ -221,26 +224,3 @@ def write_line(path: Path, record: dict[str, Any]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-# ---- tables ----
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Make a Markdown table; numbers to the right."""
-    lines = [list(head), *[[str(cell) for cell in row] for row in rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-
-    def text(cells: Sequence[str]) -> str:
-        padded = [
-            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
-            for cell, width in zip(cells, widths, strict=True)
-        ]
-        return "| " + " | ".join(padded) + " |"
-
-    rule = "| " + " | ".join("-" * width for width in widths) + " |"
-    return "\n".join([text(lines[0]), rule, *map(text, lines[1:])])
-
-
-def gib(size: float) -> str:
-    return f"{size / GIB:.2f}"

@@ -18,9 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from common import choose, device_of, disable, figure, stweaver, synchronize, table
+from common import choose, device_of, disable, figure, stweaver, synchronize
 
 import torch
+from report import table
 
 SIZES = {"512 B": 512, "64 KiB": 1 << 16, "8 MiB": 1 << 23}
 ROUNDS = 200

@@ -15,9 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from checks import ALONE, IN_ONE_PROCESS
-from common import forked, read_lines, table, write_line
+from common import forked, read_lines, write_line
 from crash import show_crashes
 from planned_job import WAYS, Job, start
+
+from report import table
 
 LONGEST = 60.0  # seconds for one process
 STARTED = "start"

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import ALLOCATORS, forked, gib, table
+from common import ALLOCATORS, forked
 from train import Run, ranked, train
+
+from report import gib, table
 
 ALL = (
     "gpt2",

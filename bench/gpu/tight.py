@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import ALLOCATORS, GIB, forked, table
+from common import ALLOCATORS, GIB, forked
 from train import Run, train
 from workloads import pipeline
+
+from report import table
 
 LONGEST = 45.0  # seconds for one run
 

@@ -25,7 +25,6 @@ from common import (
     disable,
     driver_used,
     figure,
-    gib,
     hold_all_but,
     memory_statistics,
     settle,
@@ -34,6 +33,7 @@ from common import (
 )
 
 import torch
+from report import gib
 from torch import Tensor
 
 

@@ -97,9 +97,9 @@ def gib(size: float) -> str:
     return f"{size / GIB:.2f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Make a Markdown table; numbers to the right."""
-    lines = [list(head), *map(list, rows)]
+    lines = [list(head), *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
 
     def text(cells: Sequence[str]) -> str:

@@ -85,35 +85,16 @@ def enable(
     """
     if summary and variables.RUN.value != "1":
         _summarize_at_exit()
-    arguments = (device, way, plan, save, trace, record_steps, hold, verbose)
-    asked = any(argument is not None for argument in arguments)
+    paths = {"plan": plan, "save": save, "trace": trace}
+    begins_anew = record_steps is not None or any(path is not None for path in paths.values())
+    changes = begins_anew or any(argument is not None for argument in (device, way, hold, verbose))
     kind = pytorch.device_kind(device or variables.DEVICE.value)  # under `stweaver run` this may enable
-    if is_enabled() and not asked:
+    if is_enabled() and not changes:
         return
-    if not is_enabled() or any(named is not None for named in (plan, save, trace, record_steps)):
+    if begins_anew or not is_enabled():
         _keep_recording_of_run()
-    plan, save, trace = (
-        _of_run.get(name) if path is None else path
-        for name, path in (("plan", plan), ("save", save), ("trace", trace))
-    )
-    options = {
-        "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
-    }
-    if plan is not None:
-        options["plan"] = str(_to_read(plan))
-    if save is not None:
-        options["save"] = _to_write(save, kind)
-    if trace is not None:
-        options["trace"] = _to_write(trace, kind)
-    if record_steps is not None:
-        options["record_steps"] = str(record_steps)
-    if (held := variables.HOLD.value if hold is None else hold) is not None:
-        options["hold"] = str(hold_of.bytes_of(held))
-    if variables.VERBOSE.value == "1" if verbose is None else verbose:
-        options["verbose"] = "1"
-    if kind == "cuda":  # of PyTorch's allocators only this one keeps memory that nobody uses
-        options["simulate"] = "1"
-    _start(kind, way or variables.WAY.value or "wrapper", options)
+    paths = {name: _of_run.get(name) if path is None else path for name, path in paths.items()}
+    _start(kind, way or variables.WAY.value or "wrapper", _options(kind, paths, record_steps, hold, verbose))
 
 
 def enable_for_run(paths: Mapping[str, PathLike]) -> None:
@@ -227,6 +208,31 @@ def open_library() -> Library:
             f"{library.path} is of version {library.version}, this package of {__version__}; build it again"
         )
     return library
+
+
+def _options(
+    kind: str,
+    paths: Mapping[str, PathLike | None],
+    record_steps: int | None,
+    hold: float | None,
+    verbose: bool | None,
+) -> Mapping[str, str]:
+    """Name what is asked for, here or by variables, as control.h does."""
+    plan, save, trace = (paths[name] for name in ("plan", "save", "trace"))
+    held = variables.HOLD.value if hold is None else hold
+    verbose = variables.VERBOSE.value == "1" if verbose is None else verbose
+    options = {
+        "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", ""),
+        "plan": None if plan is None else str(_to_read(plan)),
+        "save": None if save is None else _to_write(save, kind),
+        "trace": None if trace is None else _to_write(trace, kind),
+        "record_steps": None if record_steps is None else str(record_steps),
+        "hold": None if held is None else str(hold_of.bytes_of(held)),
+        "verbose": "1" if verbose else None,
+        # Of PyTorch's allocators only the one for CUDA keeps memory that nobody uses.
+        "simulate": "1" if kind == "cuda" else None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _start(kind: str, way: str, options: Mapping[str, str]) -> None:

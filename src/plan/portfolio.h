@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/packer.h"
+#include "plan/members.h"
 
 namespace stweaver {
 
@@ -20,9 +20,6 @@ struct PortfolioResult {
   int threads = 0;
 };
 
-/// What a search is made of.
-enum class Part : unsigned char { kSweeps, kSkylines, kRings, kRows, kCore, kHomophase, kBestFits, kExact };
-
 struct PortfolioOptions {
   int threads = 0;     ///< 0: as many as the machine has
   double timeout = 1;  ///< seconds after which the best placement so far is returned; infinity is allowed
@@ -30,18 +27,6 @@ struct PortfolioOptions {
   std::vector<Part> without = {};            ///< members that are left out; somebody who can must stay
   std::function<void(Bytes)> improved = {};  ///< called by the thread that asked, at each better peak
 };
-
-/// A constructor in the portfolio. `step` returns its next placement, or nothing when it has no more to give.
-struct Member {
-  std::string name;
-  Part part = Part::kSweeps;
-  int first_round = 0;  ///< the costly ones join late: most instances are solved before
-  std::function<std::optional<Placement>(const Budget&)> step;
-};
-
-/// The members for an instance, which must outlive them. Those that know neither lanes nor echoes are left
-/// out when it has some.
-std::vector<Member> portfolio_members(const Instance& instance, Bytes lower_bound);
 
 /// Runs the members round by round, one step each, on several threads; stops when a placement meets the
 /// bound, when nobody has more to give, or at the timeout. What a round may use of the others is fixed at its

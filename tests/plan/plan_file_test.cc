@@ -205,12 +205,14 @@ TEST(PlanFile, RefusesForgedCountsWithoutBelievingThem) {
   }
 }
 
-TEST(PlanFile, RefusesForgedNumbers) {
-  const auto with = [](std::string Lines::*part, const std::string& value) {
-    Lines lines;
-    lines.*part = value;
-    return refused(lines);
-  };
+/// Why a file is refused in which one part is another.
+std::string refused_with(std::string Lines::*part, const std::string& value) {
+  Lines lines;
+  lines.*part = value;
+  return refused(lines);
+}
+
+TEST(PlanFile, RefusesForgedSlots) {
   for (const std::string slot : {"-1 0 0 -1 exact",
                                  "0 0 0 -1 exact",
                                  "1024 -2 0 -1 exact",
@@ -250,20 +252,31 @@ TEST(PlanFile, RefusesForgedNumbers) {
                                  "1024 0 0 -1  exact",
                                  "1024  0 0 -1 exact",
                                  " 1024 0 0 -1 exact"}) {
-    EXPECT_THAT(with(&Lines::slots, "slots 1\n" + slot + '\n'), EndsWith("; make the plan again")) << slot;
+    EXPECT_THAT(refused_with(&Lines::slots, "slots 1\n" + slot + '\n'), EndsWith("; make the plan again"))
+        << slot;
   }
+}
+
+TEST(PlanFile, RefusesForgedRuns) {
   for (const std::string run :
        {"0 0 2", "0 1 1", "0 2 0", "0 4294967295 4294967295", "0 0", "-1 0 1", "0 0 1 1", "0 0 1 "}) {
-    EXPECT_THAT(with(&Lines::runs, "runs 1\n" + run + '\n'), EndsWith("; make the plan again")) << run;
+    EXPECT_THAT(refused_with(&Lines::runs, "runs 1\n" + run + '\n'), EndsWith("; make the plan again"))
+        << run;
   }
-  EXPECT_THAT(with(&Lines::prologue, "prologue 2\nprologue_steps 0\nsteps 1\n"),
+}
+
+TEST(PlanFile, RefusesAPrologueAndStepsThatAreNotThePlans) {
+  EXPECT_THAT(refused_with(&Lines::prologue, "prologue 2\nprologue_steps 0\nsteps 1\n"),
               HasSubstr("the prologue is longer than the plan"));
   for (const std::string steps : {"0", "2", "4294967295"}) {
-    EXPECT_THAT(with(&Lines::prologue, "prologue 0\nprologue_steps 0\nsteps " + steps + '\n'),
+    EXPECT_THAT(refused_with(&Lines::prologue, "prologue 0\nprologue_steps 0\nsteps " + steps + '\n'),
                 HasSubstr("what repeats is no whole number of steps"))
         << steps;
   }
-  EXPECT_THAT(with(&Lines::winner, "loser sweep 4\n"), HasSubstr("expected `winner ...`"));
+}
+
+TEST(PlanFile, RefusesAForgedHead) {
+  EXPECT_THAT(refused_with(&Lines::winner, "loser sweep 4\n"), HasSubstr("expected `winner ...`"));
   const std::string head = Lines().head;
   for (const auto& [key, value] : {std::pair("alignment 512", "alignment 0"),
                                    {"alignment 512", "alignment -1"},
@@ -283,7 +296,7 @@ TEST(PlanFile, RefusesForgedNumbers) {
                                    {"fingerprint 000000000000000f", "fingerprint 1000000000000000f"}}) {
     std::string changed = head;
     changed.replace(changed.find(key), std::string(key).size(), value);
-    EXPECT_THAT(with(&Lines::head, changed), EndsWith("; make the plan again")) << value;
+    EXPECT_THAT(refused_with(&Lines::head, changed), EndsWith("; make the plan again")) << value;
   }
 }
 

@@ -305,103 +305,121 @@ class Naive {
   std::map<std::size_t, std::vector<std::pair<std::size_t, bool>>> uses_;
 };
 
-/// Runs one random program on both until they find a race or it ends. Whether they agree, and whether it
-/// raced.
 struct Outcomes {
   bool agree = true;
   bool raced = false;
   std::size_t steps = 0;
 };
 
-Outcomes run_program(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
-  const Settings settings = checking();
-  Streams streams(settings);
-  Naive naive;
-  std::vector<StreamId> ids = {0};
-  naive.add_stream(0, false);
-  for (const unsigned flags : {0U, 0U, kNonBlocking, kNonBlocking, kNonBlocking}) {
-    ids.push_back(streams.create(0, flags, 0));
-    naive.add_stream(ids.back(), flags == 0);
+/// One random program on both, until they find a race or it ends.
+class Program {
+ public:
+  explicit Program(std::uint64_t seed) : random_(seed), streams_(settings_) {
+    naive_.add_stream(0, false);
+    for (const unsigned flags : {0U, 0U, kNonBlocking, kNonBlocking, kNonBlocking}) {
+      ids_.push_back(streams_.create(0, flags, 0));
+      naive_.add_stream(ids_.back(), flags == 0);
+    }
+    for (Event*& event : events_) event = streams_.create_event(0, false);
+    quiet_ = below(12);  // some programs order much, some little
   }
-  std::vector<Event*> events(4);
-  for (Event*& event : events) event = streams.create_event(0, false);
-  std::vector<Naive::Ancestors> recorded(events.size());
-  constexpr std::size_t kCells = 8;
-  const std::size_t quiet = below(12);  // some programs order much, some little
 
-  Outcomes outcomes;
-  while (!naive.full()) {
-    ++outcomes.steps;
-    const StreamId stream = ids[below(ids.size())];
-    const std::size_t event = below(events.size());
+  /// Whether they agree, and whether it raced.
+  Outcomes run() {
+    while (!naive_.full() && !ended_) {
+      ++outcomes_.steps;
+      step();
+    }
+    return outcomes_;
+  }
+
+ private:
+  static constexpr std::size_t kCells = 8;
+  static constexpr std::size_t kCell = 512;  // bytes
+
+  std::size_t below(std::size_t most) { return static_cast<std::size_t>(random_() % most); }
+
+  void step() {
+    const StreamId stream = ids_[below(ids_.size())];
+    const std::size_t event = below(events_.size());
     const std::size_t begin = below(kCells);
     const std::size_t end = begin + 1 + below(kCells - begin);
-    switch (const std::size_t what = below(10 + quiet); what) {
-      case 0: {
-        streams.synchronize(events[event]);
-        naive.host_knows(recorded[event]);
-        break;
-      }
-      case 1: {
-        streams.query(stream);
-        naive.host_waits(stream);
-        break;
-      }
-      case 2: {
-        if (below(4) != 0) break;
-        streams.synchronize_all();
-        naive.host_waits_for_all();
-        break;
-      }
-      case 3: {
-        const bool wrong = !streams.forget(512 * begin, 512 * (end - begin)).empty();
-        const bool expected = naive.forget(begin, end);
-        if (wrong != expected) outcomes.agree = false;
-        if (wrong || expected) return outcomes;
-        break;
-      }
-      case 4: {
-        if (ids.size() == 2 || stream == 0 || below(8) != 0) break;
-        streams.destroy(stream);
-        naive.destroy(stream);
-        std::erase(ids, stream);
-        break;
-      }
+    switch (const std::size_t what = below(10 + quiet_); what) {
+      case 0:
+        streams_.synchronize(events_[event]);
+        return naive_.host_knows(recorded_[event]);
+      case 1:
+        streams_.query(stream);
+        return naive_.host_waits(stream);
+      case 2:
+        return wait_for_all();
+      case 3:
+        return forget(begin, end);
+      case 4:
+        return destroy(stream);
       case 5:
-      case 6: {
-        const bool writes = below(3) == 0;
-        const bool wrong =
-            !streams.work(stream, {{.begin = 512 * begin, .size = 512 * (end - begin), .writes = writes}})
-                 .empty();
-        const bool expected = naive.races(naive.piece(stream), begin, end, writes);
-        outcomes.raced = expected;
-        if (wrong != expected) outcomes.agree = false;
-        if (wrong || expected) return outcomes;
-        break;
-      }
-      default: {
-        if (what % 2 == 0) {
-          streams.record(events[event], stream);
-          recorded[event] = naive.piece(stream);
-        } else {
-          streams.wait(stream, events[event]);
-          naive.wait(stream, recorded[event]);
-        }
-        break;
-      }
+      case 6:
+        return use(stream, begin, end);
+      default:
+        return what % 2 == 0 ? record(event, stream) : wait(stream, event);
     }
   }
-  return outcomes;
-}
+
+  void wait_for_all() {
+    if (below(4) != 0) return;
+    streams_.synchronize_all();
+    naive_.host_waits_for_all();
+  }
+  void forget(std::size_t begin, std::size_t end) {
+    const bool wrong = !streams_.forget(kCell * begin, kCell * (end - begin)).empty();
+    compare(wrong, naive_.forget(begin, end));
+  }
+  void destroy(StreamId stream) {
+    if (ids_.size() == 2 || stream == 0 || below(8) != 0) return;
+    streams_.destroy(stream);
+    naive_.destroy(stream);
+    std::erase(ids_, stream);
+  }
+  void use(StreamId stream, std::size_t begin, std::size_t end) {
+    const bool writes = below(3) == 0;
+    const auto errors =
+        streams_.work(stream, {{.begin = kCell * begin, .size = kCell * (end - begin), .writes = writes}});
+    outcomes_.raced = naive_.races(naive_.piece(stream), begin, end, writes);
+    compare(!errors.empty(), outcomes_.raced);
+  }
+  void record(std::size_t event, StreamId stream) {
+    streams_.record(events_[event], stream);
+    recorded_[event] = naive_.piece(stream);
+  }
+  void wait(StreamId stream, std::size_t event) {
+    streams_.wait(stream, events_[event]);
+    naive_.wait(stream, recorded_[event]);
+  }
+
+  /// What either finds wrong ends the program.
+  void compare(bool wrong, bool expected) {
+    outcomes_.agree = wrong == expected;
+    ended_ = wrong || expected;
+  }
+
+  std::mt19937_64 random_;
+  Settings settings_ = checking();
+  Streams streams_;
+  Naive naive_;
+  std::vector<StreamId> ids_ = {0};
+  std::array<Event*, 4> events_{};
+  std::array<Naive::Ancestors, 4> recorded_;
+  std::size_t quiet_ = 0;
+  Outcomes outcomes_;
+  bool ended_ = false;
+};
 
 TEST(Order, IsThatOfAGraphOfWhatHappensBeforeWhat) {
   std::size_t raced = 0;
   std::size_t steps = 0;
   constexpr std::uint64_t kPrograms = 20000;
   for (std::uint64_t seed = 1; seed <= kPrograms; ++seed) {
-    const Outcomes outcomes = run_program(seed);
+    const Outcomes outcomes = Program(seed).run();
     ASSERT_TRUE(outcomes.agree) << "program " << seed << ", step " << outcomes.steps;
     raced += static_cast<std::size_t>(outcomes.raced);
     steps += outcomes.steps;

@@ -6,6 +6,7 @@ requests each, which the plan does not know, while it is followed.
 
 import random
 import sys
+import time
 
 import stweaver
 
@@ -48,4 +49,6 @@ for step in range(25):
         torch.cuda.current_stream().wait_stream(stream)
     parameter.grad = torch.ones_like(parameter)
     optimizer.step()
+    if any(device.stage == "planning" for device in stweaver.stats().devices):
+        time.sleep(0.1)  # a step of one that is real takes as long, so that steps follow the plan
 print("hits", stweaver.stats().hits)
