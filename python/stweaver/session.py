@@ -96,9 +96,7 @@ def enable(
         _of_run.get(name) if path is None else path
         for name, path in (("plan", plan), ("save", save), ("trace", trace))
     )
-    options = {
-        "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
-    }
+    options = {"settings": pytorch.allocator_settings()}
     if plan is not None:
         options["plan"] = str(_to_read(plan))
     if save is not None:
