@@ -17,6 +17,14 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+AllocatorSettings known_settings(const Trace& trace) {
+  try {
+    return parse_settings(trace.settings);
+  } catch (const Error&) {
+    return {};  // they are newer than this program
+  }
+}
+
 /// Leads a RuntimeAllocator through its life, and keeps its story.
 class Life {
  public:
@@ -142,11 +150,7 @@ std::string_view name_of(AllocatorKind kind) {
 }
 
 AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind) {
-  AllocatorSettings settings;
-  try {
-    settings = parse_settings(trace.settings);
-  } catch (const Error&) {  // newer than this program
-  }
+  AllocatorSettings settings = known_settings(trace);
   settings.memory_fraction = 1;
   settings.expandable_segments = kind == AllocatorKind::kExpandable;
   return settings;
