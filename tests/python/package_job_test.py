@@ -72,7 +72,7 @@ def test_what_a_run_writes_does_not_make_the_next_one_another_job(
 
 @pytest.mark.parametrize("option", ["--output-dir=runs/{}", "runs/{}"])
 def test_a_folder_that_each_run_makes_anew_does_not_make_another_job(tmp_path: Path, option: str) -> None:
-    found = []
+    found: list[str] = []
     for date in ("monday", "tuesday", "wednesday"):
         this = describe("--lr=1", option.format(date)).recognized(tmp_path)
         assert not found or this.fingerprint == found[0], "it is known before it is made"
