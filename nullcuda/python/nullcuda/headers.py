@@ -4,6 +4,7 @@ They come from the NVIDIA wheels that it names, installed or not: of those that 
 fetched. Nothing of NVIDIA's is part of this project.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -50,10 +51,10 @@ def fetch(distribution: metadata.Distribution, folder: Path) -> Path:
     try:
         for package in wheels.resolve(wanted):
             wheels.unpack_headers(wheels.wheel_url(package), part)
+        with contextlib.suppress(OSError):  # another process was faster
+            part.rename(folder)
     except wheels.TROUBLE as error:
         raise Error(f"the headers of {', '.join(wanted)} did not arrive: {error}") from None
-    try:
-        part.rename(folder)
-    except OSError:  # another process was faster
-        shutil.rmtree(part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return folder
