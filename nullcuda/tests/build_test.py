@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from programs import PACKAGES, PYTHON, needs_torch
@@ -39,3 +40,15 @@ def test_what_cannot_be_built_is_one_line_and_leaves_nothing(
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"nullcuda: cannot build in {cache}: ")
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize(
+    "form", ["{}=={}; platform_system == 'Linux'", "{} (=={}) ; platform_system == 'Linux'"]
+)
+def test_headers_come_from_the_wheels_that_torch_names(form: str) -> None:
+    names = {"nvidia-cuda-runtime-cu12": "12.4.127", "nvidia-nvtx-cu12": "12.4.127", "sympy": "1.13"}
+    torch: Any = SimpleNamespace(requires=[form.format(*item) for item in names.items()])
+    assert headers.requirements(torch) == [
+        "nvidia-cuda-runtime-cu12==12.4.127",
+        "nvidia-cuda-nvcc-cu12==12.4.*",
+    ]

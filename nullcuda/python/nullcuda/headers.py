@@ -27,7 +27,7 @@ def requirements(distribution: metadata.Distribution) -> list[str]:
     """
     found = []
     for line in distribution.requires or []:
-        requirement = line.partition(";")[0].strip()
+        requirement = re.sub(r"[ ()]", "", line.partition(";")[0])  # older wheels write "name (==version)"
         if match := re.match(r"cuda-toolkit\[.*\]==([.\d]+)", requirement):
             found.append(f"{_TOOLKIT}=={match[1]}")
         elif requirement.startswith("nvidia-") and not _WITHOUT_HEADERS.match(requirement):
