@@ -51,10 +51,13 @@ inline StreamId id_of(cudaStream_t stream) {
   return stream == cudaStreamLegacy ? 0 : std::bit_cast<StreamId>(stream);
 }
 
-/// Whether a device number is one of this machine's.
+/// Whether a device number is one that this process sees.
 inline bool is_device_number(int number) {
-  return number >= 0 && number < machine().settings.devices;
+  return number >= 0 && static_cast<std::size_t>(number) < visible_devices().size();
 }
+
+/// Where a device of the machine, whether this process sees it or not, is on its bus.
+std::string bus_of(int device);
 
 /// Gives a thread that calls the run time the primary context of its device, unless it has a context.
 void enter_primary_context();

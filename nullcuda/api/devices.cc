@@ -22,8 +22,13 @@ const Gpu& gpu() {
 
 constexpr int kBusOfFirst = 0x10;
 
+/// A device that this process sees, by the number that the machine has for it.
+int on_machine(int device) {
+  return visible_devices()[static_cast<std::size_t>(device)];
+}
+
 void name_bus(char* text, int size, int device) {
-  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", kBusOfFirst + device);
+  std::snprintf(text, static_cast<std::size_t>(size), "%s", bus_of(on_machine(device)).c_str());
 }
 
 /// A context is the device that it is for.
@@ -101,7 +106,7 @@ void describe(cudaDeviceProp& properties, int device) {
   properties = {};
   const Gpu& g = gpu();
   std::snprintf(properties.name, sizeof properties.name, "%s", std::string(g.name).c_str());
-  std::memset(&properties.uuid, 'Z' + device, sizeof properties.uuid);
+  std::memset(&properties.uuid, 'Z' + on_machine(device), sizeof properties.uuid);
   properties.totalGlobalMem = machine().memory.total();
   properties.major = g.major;
   properties.minor = g.minor;
@@ -115,7 +120,7 @@ void describe(cudaDeviceProp& properties, int device) {
   properties.memoryBusWidth = g.memory_bus;
   properties.asyncEngineCount = g.copy_engines;
   properties.ECCEnabled = static_cast<int>(g.ecc);
-  properties.pciBusID = kBusOfFirst + device;
+  properties.pciBusID = kBusOfFirst + on_machine(device);
   properties.multiGpuBoardGroupID = device;
   // The same on all GPUs of the table.
   properties.sharedMemPerBlock = 49152;
@@ -155,6 +160,12 @@ void describe(cudaDeviceProp& properties, int device) {
 
 void enter_primary_context() {
   if (current_context() == nullptr) current_context() = primary_context(current_device());
+}
+
+std::string bus_of(int device) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0000:%02X:00.0", kBusOfFirst + device);
+  return text;
 }
 
 int attribute(int number, int device) {
@@ -207,7 +218,7 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
       return static_cast<int>(g.ecc);
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      return kBusOfFirst + device;
+      return kBusOfFirst + on_machine(device);
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
       return g.memory_clock;
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
@@ -243,7 +254,7 @@ using namespace nullcuda;  // NOLINT(google-build-using-namespace)
 
 NULLCUDA_API cudaError_t cudaGetDeviceCount(int* count) {
   NULLCUDA_RUNTIME_CALL();
-  *count = machine().settings.devices;
+  *count = static_cast<int>(visible_devices().size());
   return *count == 0 ? ended(cudaErrorNoDevice) : cudaSuccess;
 }
 
@@ -313,7 +324,7 @@ NULLCUDA_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 
 NULLCUDA_API CUresult cuInit(unsigned) {
   NULLCUDA_DRIVER_CALL();
-  return machine().settings.devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+  return visible_devices().empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuDriverGetVersion(int* version) {
@@ -323,7 +334,7 @@ NULLCUDA_API CUresult cuDriverGetVersion(int* version) {
 
 NULLCUDA_API CUresult cuDeviceGetCount(int* count) {
   NULLCUDA_DRIVER_CALL();
-  *count = machine().settings.devices;
+  *count = static_cast<int>(visible_devices().size());
   return CUDA_SUCCESS;
 }
 
@@ -355,12 +366,14 @@ NULLCUDA_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute number
 
 NULLCUDA_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   NULLCUDA_DRIVER_CALL();
-  std::memset(uuid, 'Z' + device, sizeof *uuid);
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::memset(uuid, 'Z' + on_machine(device), sizeof *uuid);
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
   NULLCUDA_DRIVER_CALL();
+  if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
   name_bus(text, size, device);
   return CUDA_SUCCESS;
 }

@@ -1,9 +1,11 @@
 // NVML: which devices there are and what of them is in use. Declared here: no wheel that PyTorch needs has
 // nvml.h.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "api/abi.h"
 
@@ -49,17 +51,15 @@ NULLCUDA_API Result nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 NULLCUDA_API Result nvmlDeviceGetHandleByIndex_v2(unsigned number, void** device) {
-  if (!nullcuda::is_device_number(static_cast<int>(number))) return kInvalidArgument;
+  if (number >= static_cast<unsigned>(nullcuda::machine().settings.devices)) return kInvalidArgument;
   *device = nullcuda::as_pointer<void*>(number + 1);
   return kSuccess;
 }
 
 NULLCUDA_API Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   for (int number = 0; number < nullcuda::machine().settings.devices; ++number) {
-    char own[32];
-    cuDeviceGetPCIBusId(own, sizeof own, number);
     // Programs write the domain with four or with eight digits.
-    if (!std::string(bus).ends_with(std::string(own).substr(4))) continue;
+    if (!std::string(bus).ends_with(nullcuda::bus_of(number).substr(4))) continue;
     return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(number), device);
   }
   return kInvalidArgument;
@@ -70,10 +70,18 @@ NULLCUDA_API Result nvmlDeviceGetName(void*, char* name, unsigned size) {
   return kSuccess;
 }
 
+NULLCUDA_API Result nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
+  std::snprintf(uuid, size, "%s", nullcuda::uuid_of(number_of(device)).c_str());
+  return kSuccess;
+}
+
 NULLCUDA_API Result nvmlDeviceGetMemoryInfo(void* device, MemoryInfo* memory) {
   const nullcuda::Memory& own = nullcuda::machine().memory;
   memory->total = own.total();
-  memory->used = own.used(number_of(device));
+  memory->used = 0;
+  const std::vector<int>& visible = nullcuda::visible_devices();
+  if (const auto at = std::ranges::find(visible, number_of(device)); at != visible.end())
+    memory->used = own.used(static_cast<int>(at - visible.begin()));
   memory->free = memory->total - std::min<unsigned long long>(memory->total, memory->used);
   return kSuccess;
 }

@@ -1,7 +1,9 @@
 #include "model/settings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <numeric>
 #include <regex>
 #include <sstream>
 #include <system_error>
@@ -82,6 +84,39 @@ void say(const std::string& line) {
 void stop(const std::string& line) {
   say(line);
   std::_Exit(kExitStatus);
+}
+
+std::string uuid_of(int device) {
+  std::ostringstream text;
+  text << "GPU" << std::hex;
+  for (int byte = 0; byte < 16; ++byte)
+    text << (byte == 0 || (byte >= 4 && byte <= 10 && byte % 2 == 0) ? "-" : "") << 'Z' + device;
+  return text.str();
+}
+
+std::vector<int> parse_visible(const char* text, int devices) {
+  std::vector<int> all(static_cast<std::size_t>(devices));
+  std::iota(all.begin(), all.end(), 0);
+  if (text == nullptr) return all;
+  std::vector<int> visible;
+  std::istringstream list(text);
+  for (std::string name; std::getline(list, name, ',');) {
+    char* end = nullptr;
+    const long number = std::strtol(name.c_str(), &end, 10);
+    auto found = std::ranges::find(all, end == name.c_str() ? -1 : number);
+    if (name.starts_with("GPU-"))
+      found = std::ranges::find_if(all, [&](int device) { return uuid_of(device).starts_with(name); });
+    if (found == all.end()) break;
+    if (std::ranges::find(visible, *found) != visible.end()) return {};
+    visible.push_back(*found);
+  }
+  return visible;
+}
+
+const std::vector<int>& visible_devices() {
+  static const auto* const taken = new std::vector(parse_visible(
+      std::getenv("CUDA_VISIBLE_DEVICES"), settings().devices));  // NOLINT(concurrency-mt-unsafe)
+  return *taken;
 }
 
 Completion parse_completion(const std::string& text) {

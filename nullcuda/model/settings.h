@@ -55,6 +55,13 @@ inline constexpr int kExitStatus = 70;
 
 /// `at_once`, `delay:CALLS` or `random:SEED[/CALLS]`; stops the process where it is none of them.
 Completion parse_completion(const std::string& text);
+/// The devices that CUDA_VISIBLE_DEVICES leaves of so many, in its order: the numbers and beginnings of UUIDs
+/// in `text` up to the first that is none; all where there is no text, none where one is named twice.
+std::vector<int> parse_visible(const char* text, int devices);
+/// What that is for this process when it is first asked for.
+const std::vector<int>& visible_devices();
+/// "GPU-..."; every device has another.
+std::string uuid_of(int device);
 /// Comma-separated `PATTERN@N=ERROR`, `PATTERN@N+=ERROR` (from then on) or `PATTERN%SEED/ONE_IN=ERROR`.
 std::vector<Failure> parse_failures(const std::string& text);
 

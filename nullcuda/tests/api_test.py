@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from programs import needs_torch, run
 
 pytestmark = needs_torch
@@ -159,6 +160,36 @@ say(states=states, contexts=[created(version) for version in (11000, 12000, 1300
     assert found["states"] == [0, 0, 101, -1, 0]
     assert found["contexts"] == [[1, 0, 201]] * 3
     assert found["peers"] == [0, 704, 217, 101]
+
+
+@pytest.mark.parametrize(
+    ("devices", "visible", "buses"),
+    [
+        ("4", "2,0", [0x12, 0x10]),
+        ("4", "GPU-5b5b,7,1", [0x11]),
+        ("4", "", []),
+        ("0", "0", []),
+    ],
+)
+def test_a_program_sees_the_devices_that_it_is_told_to(devices: str, visible: str, buses: list[int]) -> None:
+    program = (
+        f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = '{visible}'"
+        + """
+count, bus, all_of_them, found = c_int(), c_int(), c_int(), []
+call("nvmlDeviceGetCount_v2", byref(all_of_them))
+call("cudaGetDeviceCount", byref(count))
+for device in range(count.value):
+    call("cudaDeviceGetAttribute", byref(bus), 33, device)
+    torch.zeros(1, device=f"cuda:{device}")
+    found.append(bus.value)
+say(found=found, counts=[torch.cuda.device_count(), all_of_them.value],
+    outside=call("cudaSetDevice", count.value))
+"""
+    )
+    found = calls(program, "--devices", devices)
+    assert found["found"] == buses
+    assert found["counts"] == [len(buses), int(devices)]
+    assert found["outside"] == 101
 
 
 def test_memory_in_the_order_of_streams_and_captures() -> None:

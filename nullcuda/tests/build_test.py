@@ -2,8 +2,14 @@
 
 import os
 import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from programs import PACKAGES, PYTHON, needs_torch
+
+from nullcuda import build, command, headers
 
 
 @needs_torch
@@ -18,3 +24,31 @@ def test_nothing_of_its_own_cpp_is_exported() -> None:
     assert "cuMemCreate" in names
     # It is loaded first: programs would take its std::locale for their library's, and free the wrong one.
     assert [name for name in names if name.startswith("_Z")] == []
+
+
+def test_what_cannot_be_built_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = SimpleNamespace(version="2.99", locate_file=lambda _: tmp_path)
+    monkeypatch.setattr(build, "distribution", lambda: torch)
+    monkeypatch.setattr(headers, "fetch", lambda *_: tmp_path)
+    monkeypatch.setattr(build, "output", lambda *_: subprocess.check_output(["no-such-compiler"]))
+    (tmp_path / "file").touch()
+    for cache in (tmp_path / "cache", tmp_path / "file" / "cache"):
+        monkeypatch.setenv("NULLCUDA_CACHE", str(cache))
+        assert command.main(["build"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"nullcuda: cannot build in {cache}: ")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize(
+    "form", ["{}=={}; platform_system == 'Linux'", "{} (=={}) ; platform_system == 'Linux'"]
+)
+def test_headers_come_from_the_wheels_that_torch_names(form: str) -> None:
+    names = {"nvidia-cuda-runtime-cu12": "12.4.127", "nvidia-nvtx-cu12": "12.4.127", "sympy": "1.13"}
+    torch: Any = SimpleNamespace(requires=[form.format(*item) for item in names.items()])
+    assert headers.requirements(torch) == [
+        "nvidia-cuda-runtime-cu12==12.4.127",
+        "nvidia-cuda-nvcc-cu12==12.4.*",
+    ]

@@ -47,14 +47,17 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Job:
-    """`facts` are what the fingerprint is made of; `outputs` are files among the arguments that it writes.
+    """`facts` are what the fingerprint is made of; `outputs` are arguments that name what it writes.
 
-    `folder` is the one that it began in: it may go to another.
+    `words` are its arguments as they are, `missing` those that named nothing when it began. `folder` is the
+    one that it began in: it may go to another.
     """
 
     name: str
     rank: str | None
     facts: Mapping[str, Any]
+    words: Sequence[str]
+    missing: frozenset[str]
     outputs: frozenset[str] = frozenset()
     folder: Path = field(default_factory=Path.cwd)
 
@@ -94,25 +97,35 @@ class Job:
             return {}
 
     def recognized(self, folder: Path) -> "Job":
-        """Leave out what an earlier run of this job wrote, if there was one: it says nothing of the job."""
+        """Leave out what an earlier run of this job wrote, if there was one: it says nothing of the job.
+
+        Where that wrote, this one may name the same again, or what is not there yet.
+        """
         for path in sorted(folder.glob(f"{self._label}-*.json")):
-            same = self.without(_outputs_in(path))
+            theirs = _read_facts(path)
+            same = self.without([*_words(theirs, "outputs"), *self._to_be_made(_words(theirs, "command"))])
             if same.facts_path(folder) == path:
                 return same
         return self
 
+    def _to_be_made(self, command: Sequence[str]) -> Iterable[str]:
+        pairs = zip(self.words, command, strict=False)
+        return (mine for mine, theirs in pairs if mine in self.missing and theirs == _without_value(mine))
+
     def without(self, outputs: Iterable[str]) -> "Job":
-        """Leave out these files."""
+        """Leave out these arguments, whatever they name."""
         known = self.outputs.union(outputs)
         files = {word: digest for word, digest in self.facts["files"].items() if word not in known}
-        return replace(self, facts={**self.facts, "files": files}, outputs=known)
+        command = [_without_value(word) if word in known else word for word in self.words]
+        return replace(self, facts={**self.facts, "files": files, "command": command}, outputs=known)
 
     def written(self) -> set[str]:
-        """Return the arguments that name files which this run has made or changed: not its own program."""
-        command = self.facts["command"]
-        return {word for word in command if word != _program(command) and self._has_written(word)}
+        """Return the arguments that name what this run made, or files that it changed: not its program."""
+        return {word for word in self.words if word != _program(self.words) and self._has_written(word)}
 
     def _has_written(self, word: str) -> bool:
+        if word in self.missing and _is_there(word, self.folder):
+            return True
         before, now = self.facts["files"].get(word), _digest(word, self.folder)
         if now is None or now == before:
             return False
@@ -123,10 +136,14 @@ class Job:
         return self.name if self.rank is None else f"{self.name}-rank{self.rank}"
 
 
-def _outputs_in(path: Path) -> list[str]:
-    """Read what keep_facts() wrote; nothing from a file that is not so."""
-    outputs = _read_facts(path).get("outputs")
-    return [word for word in outputs if isinstance(word, str)] if isinstance(outputs, list) else []
+def _words(facts: Mapping[str, Any], name: str) -> list[str]:
+    """Of what keep_facts() wrote; none from a file that is not so."""
+    words = facts.get(name)
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+
+
+def _without_value(word: str) -> str:
+    return word[: word.find("=") + 1] + "{output}"
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
@@ -168,7 +185,8 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
         "stweaver": __version__,
         "devices": _devices() if kind == "cuda" else ["cpu"],
     }
-    return Job(_name(command), rank(), facts, folder=folder)
+    missing = frozenset(word for word in command if not _is_there(word, folder))
+    return Job(_name(command), rank(), facts, list(command), missing, folder=folder)
 
 
 def rank() -> str | None:
@@ -271,8 +289,19 @@ def _devices() -> list[Any]:
 
 def _digest(word: str, folder: Path) -> str | None:
     """Of the file that an argument names, by itself or behind a "=": the script, its settings."""
-    names = filter(None, (word, word.partition("=")[2]))
-    return next(filter(None, (_digest_of_file(folder / name) for name in names)), None)
+    return next(filter(None, (_digest_of_file(path) for path in _paths(word, folder))), None)
+
+
+def _is_there(word: str, folder: Path) -> bool:
+    """Whether an argument names a file or a folder."""
+    try:
+        return any(path.exists() for path in _paths(word, folder))
+    except (OSError, ValueError):  # no name of a file at all
+        return False
+
+
+def _paths(word: str, folder: Path) -> list[Path]:
+    return [folder / name for name in (word, word.partition("=")[2]) if name]
 
 
 def _digest_of_file(path: Path, most: int = _MOST_BYTES) -> str | None:

@@ -1,6 +1,8 @@
 """PyTorch, which need not be there: this package never imports it before it is needed."""
 
 import importlib.util
+import os
+import re
 import runpy
 import sys
 from dataclasses import dataclass
@@ -47,6 +49,13 @@ def find() -> Build:
     except OSError:
         raise Error(f"no version.py in {folder}; install PyTorch again") from None
     return Build(folder, facts["__version__"], facts.get("git_version", ""), facts.get("cuda"))
+
+
+def allocator_settings() -> str:
+    """Return those of PyTorch's own allocator, with the one that tells later releases (`trace/model.h`)."""
+    named = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
+    numbers = [int(number) for number in re.findall(r"\d+", find().version)[:2]]
+    return ",".join(filter(None, (named, "oldest_first:True" if numbers >= [2, 13] else "")))
 
 
 def load() -> Any:  # noqa: ANN401  (a module, there or not)

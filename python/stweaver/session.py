@@ -222,7 +222,7 @@ def _options(
     held = variables.HOLD.value if hold is None else hold
     verbose = variables.VERBOSE.value == "1" if verbose is None else verbose
     options = {
-        "settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", ""),
+        "settings": pytorch.allocator_settings(),
         "plan": None if plan is None else str(_to_read(plan)),
         "save": None if save is None else _to_write(save, kind),
         "trace": None if trace is None else _to_write(trace, kind),

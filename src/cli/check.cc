@@ -35,6 +35,7 @@ std::vector<std::string> check_csv(const CheckCommandOptions& options) {
   std::vector<Lifespan> lives;
   std::vector<Bytes> sizes;
   std::vector<Bytes> offsets;
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const bool same = i < placed.size() && placed[i].id == wanted[i].id && placed[i].life == wanted[i].life &&
                       placed[i].size == wanted[i].size;
@@ -46,8 +47,9 @@ std::vector<std::string> check_csv(const CheckCommandOptions& options) {
     lives.push_back(wanted[i].life);
     sizes.push_back(wanted[i].size);
     offsets.push_back(*placed[i].offset);
+    names.push_back(text("id ", wanted[i].id));
   }
-  return check_placement(lives, sizes, offsets);
+  return check_placement(lives, sizes, offsets, names);
 }
 
 Answer check(const CheckCommandOptions& options) {

@@ -46,6 +46,22 @@ std::string make_draft(const std::string& path) {
   refuse_to_write(path);
 }
 
+/// Where to write what shall be `path`: beside it, to be renamed, so that whoever reads it sees all of it or
+/// what was there before. Devices, pipes and links are written to where they are: a rename would put a file
+/// in their place. Error where that cannot be.
+std::string draft_for(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, error);
+  if (std::filesystem::is_directory(there)) {
+    errno = EISDIR;
+    refuse_to_write(path);
+  }
+  const bool is_file = std::filesystem::is_regular_file(there);
+  if (std::filesystem::exists(there) && !is_file) return path;
+  if (is_file && ::access(path.c_str(), W_OK) != 0) refuse_to_write(path);
+  return make_draft(path);
+}
+
 /// Errors name `path`.
 void write_to(const std::string& path, const std::string& draft, const std::string& content) {
   std::ofstream file(draft, std::ios::binary);
@@ -103,22 +119,19 @@ void keep_apart(const std::vector<std::string>& inputs, const std::vector<std::s
     for (const std::string& other : taken)
       if (!other.empty() && are_one_file(output, other))
         fail(output, ": would be written over ", other, "; give it another name");
+    if (const std::string draft = draft_for(output); draft != output) std::filesystem::remove(draft, error);
     taken.push_back(output);
   }
 }
 
 void write_file(const std::string& path, const std::string& content) {
-  // A file is written beside itself and renamed: whoever reads it sees all of it or what was there before.
-  // Devices, pipes and links are written to where they are: a rename would put a file in their place.
+  const std::string draft = draft_for(path);
+  if (draft == path) return write_to(path, path, content);
   std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
-  const bool exists = status.type() == std::filesystem::file_type::regular;
-  if (!exists && status.type() != std::filesystem::file_type::not_found) return write_to(path, path, content);
-  if (exists && ::access(path.c_str(), W_OK) != 0) refuse_to_write(path);
-  const std::string draft = make_draft(path);
+  const std::filesystem::file_status before = std::filesystem::status(path, error);
   try {
     write_to(path, draft, content);
-    if (exists) std::filesystem::permissions(draft, status.permissions(), error);
+    if (std::filesystem::exists(before)) std::filesystem::permissions(draft, before.permissions(), error);
     if (std::rename(draft.c_str(), path.c_str()) != 0) refuse_to_write(path);
   } catch (const Error&) {
     std::filesystem::remove(draft, error);

@@ -34,8 +34,8 @@ std::vector<CsvRow> open_csv(const std::string& path);
 /// The whole of a text file, compressed or not. Error when it cannot be read or has more than 64 MiB.
 std::string read_text(const std::string& path);
 
-/// Error when an output is one of the inputs, or another output, or its folder is not there: to be asked
-/// before any work is done. Empty names are none.
+/// Error when an output is one of the inputs, or another output, or cannot be written: to be asked before any
+/// work is done. Empty names are none.
 void keep_apart(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
 /// Writes a file whole or throws Error; on failure it is what it was before. What is no plain file (a device,

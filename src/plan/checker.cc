@@ -274,16 +274,18 @@ std::vector<std::string> check_plan(const Plan& plan, std::size_t most) {
 }
 
 std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, const std::vector<Bytes>& sizes,
-                                         const std::vector<Bytes>& offsets, std::size_t most) {
+                                         const std::vector<Bytes>& offsets,
+                                         const std::vector<std::string>& names, std::size_t most) {
   Violations violations(most);
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < lives.size(); ++i) {
-    if (offsets[i] < 0) violations.add("item ", i, " lies below 0");
+    std::string name = names.empty() ? text("item ", i) : names[i];
+    if (offsets[i] < 0) violations.add(name, " lies below 0");
     if (sizes[i] > std::numeric_limits<Bytes>::max() - std::max<Bytes>(offsets[i], 0)) {
-      violations.add("item ", i, " at ", offsets[i], " ends beyond all numbers");
+      violations.add(name, " at ", offsets[i], " ends beyond all numbers");
       continue;
     }
-    rectangles.push_back({lives[i], offsets[i], sizes[i], 0, text("item ", i)});
+    rectangles.push_back({lives[i], offsets[i], sizes[i], 0, std::move(name)});
   }
   check_overlaps(rectangles, violations);
   return violations.take();

@@ -20,8 +20,10 @@ std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::s
 /// The same as far as it can be told without the trace: the slots alone.
 std::vector<std::string> check_plan(const Plan& plan, std::size_t most = 20);
 
-/// The same for bare rectangles: `offsets[i]` is the place of a request of `sizes[i]` bytes in `lives[i]`.
+/// The same for bare rectangles: `offsets[i]` is the place of a request of `sizes[i]` bytes in `lives[i]`,
+/// which is called `names[i]`, or by its number where there are no names.
 std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, const std::vector<Bytes>& sizes,
-                                         const std::vector<Bytes>& offsets, std::size_t most = 20);
+                                         const std::vector<Bytes>& offsets,
+                                         const std::vector<std::string>& names = {}, std::size_t most = 20);
 
 }  // namespace stweaver

@@ -402,14 +402,14 @@ bool are_about_equal(double expected, double size) {
 
 void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
   if (!(scale >= 1 && scale <= kMostScale))
-    fail("batches ", scale, " times the largest seen: give 1 to ", kMostScale);
+    fail(trace.name, ": batches ", scale, " times the largest seen: give 1 to ", kMostScale);
   const VaryingSizes varying(pattern, trace);
   const std::vector<std::uint32_t>& rows = varying.positions();
   double unexplained = dynamic_leftover(pattern).all;
   if (rows.empty() && unexplained == 0)
-    fail(
-        "no two recorded steps differ in size, so what a larger batch needs cannot be told: record more "
-        "steps");
+    fail(trace.name,
+         ": no two recorded steps differ in size, so what a larger batch needs cannot be told: record more "
+         "steps");
   double all = unexplained;
   std::vector<Bytes> extended;
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -419,11 +419,11 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
     if (!form) unexplained += largest;
     const double size = std::max(form ? form->at(scale) : largest * scale, largest);
     if (size > static_cast<double>(kMostMemory))
-      fail("a request of a batch ", scale, " times the largest seen is out of range");
+      fail(trace.name, ": a request of a batch ", scale, " times the largest seen is out of range");
     extended.push_back(static_cast<Bytes>(std::ceil(size)));
   }
   if (unexplained > kUnexplained * all) {
-    fail("sizes follow no single quantity (", std::lround(100 * unexplained / all),
+    fail(trace.name, ": sizes follow no single quantity (", std::lround(100 * unexplained / all),
          " % of the bytes that vary do not), so what a larger batch needs cannot be told: plan without a "
          "scale");
   }

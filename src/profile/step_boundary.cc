@@ -96,8 +96,8 @@ class BoundarySearch {
   void choose_context() {
     struct Votes {
       std::size_t steps = 0;
-      std::int64_t pause = 0;
-      Bytes load = 0;
+      double pause = 0;  // a sum over steps may be larger than any in a trace
+      double load = 0;
       Time first = 0;
     };
     std::unordered_map<std::uint64_t, Votes> votes;
@@ -111,8 +111,8 @@ class BoundarySearch {
       for (const auto& [key, t] : seen) {
         Votes& vote = votes[key];
         if (vote.steps++ == 0) vote.first = t;
-        vote.pause += pause_before(t);
-        vote.load += load_[static_cast<std::size_t>(t)];
+        vote.pause += static_cast<double>(pause_before(t));
+        vote.load += static_cast<double>(load_[static_cast<std::size_t>(t)]);
       }
     }
     const auto better = [](const Votes& a, const Votes& b) {

@@ -85,7 +85,7 @@ std::string compare_text(const std::vector<Comparison>& comparisons) {
   }
   std::string text = "GiB reserved at most, and the share of it that was asked for\n\n" + table.text();
   text +=
-      "\n* simulated; native without it was measured by the job itself. waste cut: fragmentation reduction\n"
+      "\n* simulated; what has none was measured by the job itself. waste cut: fragmentation reduction\n"
       "against native. STWeaver planned from the steps before the last (from the first third where steps\n"
       "differ) and served the whole job in real memory; no two living blocks shared a byte.\n";
   if (std::any_of(comparisons.begin(), comparisons.end(),

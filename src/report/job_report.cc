@@ -28,12 +28,13 @@ void serve_by_all(const SynthesizeOptions& options, JobReport& report) {
   const Trace& trace = report.trace;
   report.comparison = compare(trace, options);
   const Comparison& served = report.comparison;
-  report.native = served.native.measured ? simulate(trace, {}) : served.native.replay;
-  report.reserved = {served.native.replay.reserves, served.expandable.replay.reserves,
-                     served.stweaver.replay.reserves};
+  for (std::size_t i = 0; i < kContenders; ++i)
+    report.reserved.at(i) = served_by(report, static_cast<Contender>(i)).reserves;
+  if (served.native.measured) report.reserved.at(0) = trace.reserves;
+  if (served.expandable.measured) report.reserved.at(1) = trace.reserves;
   for (std::size_t i = 0; i < kContenders; ++i)
     report.maps.at(i) = map_addresses(trace, served_by(report, static_cast<Contender>(i)).addresses);
-  report.stranded = stranded_moment(trace, report.native.reserves);
+  report.stranded = stranded_moment(trace, served.native.replay.reserves);
 }
 
 }  // namespace
@@ -62,8 +63,8 @@ JobReport report_job(Trace trace, const SynthesizeOptions& options) {
 }
 
 const ReplayResult& served_by(const JobReport& report, Contender contender) {
-  if (contender == Contender::kNative) return report.native;
   const Comparison& served = report.comparison;
+  if (contender == Contender::kNative) return served.native.replay;
   return contender == Contender::kExpandable ? served.expandable.replay : served.stweaver.replay;
 }
 

@@ -33,7 +33,6 @@ struct JobReport {
   Profile profile;
   Summary summary;
   Comparison comparison;
-  ReplayResult native;                       ///< PyTorch's default, simulated even where it was measured
   Curve requested;                           ///< exact
   std::array<Curve, kContenders> reserved;   ///< exact
   std::array<AddressMap, kContenders> maps;  ///< of PyTorch's allocators as simulated

@@ -228,7 +228,7 @@ Json numbers_json(const JobReport& report) {
   const Bytes ours = served.stweaver.replay.reserved_peak;
   return {{"requested", served.requested_peak},
           {"reserved", {native, expandable, ours}},
-          {"native_measured", served.native.measured},
+          {"measured", {served.native.measured, served.expandable.measured}},
           {"planned_steps", served.planned_steps},
           {"plan_seconds", served.stweaver.plan_seconds},
           {"room", {room_to_grow(report, native), room_to_grow(report, expandable)}},

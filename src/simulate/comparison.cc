@@ -32,20 +32,21 @@ void require_whole(const Trace& trace, const ReplayResult& result) {
     fail(trace.name, ": blocks share memory: ", result.corruption, "; please report this trace");
 }
 
-/// Whether the trace shows what the default allocator reserved, as far as its settings can be told.
-bool measures_native(const Trace& trace) {
+/// Whether the trace shows what this allocator reserved, as far as its settings can be told.
+bool measures(const Trace& trace, AllocatorKind kind) {
   if (trace.reserves.empty()) return false;
   try {
-    return !parse_settings(trace.settings).expandable_segments;
+    return parse_settings(trace.settings).expandable_segments == (kind == AllocatorKind::kExpandable);
   } catch (const Error&) {
     return false;  // settings newer than this program
   }
 }
 
-Reserved simulated(const Trace& trace, const AllocatorSettings& settings, Bytes requested) {
-  ReplayResult result = simulate(trace, settings);
-  const Bytes reserved = result.reserved_peak;
-  return {reserved, efficiency_of(requested, reserved), false, std::move(result)};
+Reserved reserved_by(AllocatorKind kind, const Trace& trace, Bytes requested) {
+  Reserved reserved{.measured = measures(trace, kind), .replay = simulate(trace, settings_of(trace, kind))};
+  reserved.peak = reserved.measured ? measured_reserve_peak(trace).value() : reserved.replay.reserved_peak;
+  reserved.efficiency = efficiency_of(requested, reserved.peak);
+  return reserved;
 }
 
 Serving serve_on_host(const Trace& trace, const Profile& profile, ServeOptions options) {
@@ -101,19 +102,8 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool on
   comparison.requested_peak = peak_requested(trace);
   comparison.lower_bound = rounded_peak(trace, options.alignment);
 
-  const Bytes requested = comparison.requested_peak;
-  if (measures_native(trace)) {
-    const Bytes measured = measured_reserve_peak(trace).value();
-    comparison.native = {measured,
-                         efficiency_of(requested, measured),
-                         true,
-                         {.reserved_peak = measured, .reserves = trace.reserves}};
-  } else {
-    comparison.native = simulated(trace, AllocatorSettings(), requested);
-  }
-  AllocatorSettings expandable;
-  expandable.expandable_segments = true;
-  comparison.expandable = simulated(trace, expandable, requested);
+  comparison.native = reserved_by(AllocatorKind::kNative, trace, comparison.requested_peak);
+  comparison.expandable = reserved_by(AllocatorKind::kExpandable, trace, comparison.requested_peak);
 
   const Trace part = planning_part(trace, profile);
   const Profile known = profile_of(part);

@@ -10,12 +10,12 @@
 
 namespace stweaver {
 
-/// What one of PyTorch's allocators made of a job.
+/// What one of PyTorch's allocators makes of a job, with the job's own settings where they are known.
 struct Reserved {
   Bytes peak = 0;
   double efficiency = 0;     ///< peak requested / peak reserved
-  bool measured = false;     ///< from the trace's own segment events, not simulated
-  ReplayResult replay = {};  ///< of the simulation; of a measurement only `reserved_peak` and `reserves`
+  bool measured = false;     ///< these are from the trace's own segment events, not simulated
+  ReplayResult replay = {};  ///< of the simulation
 };
 
 struct Comparison {

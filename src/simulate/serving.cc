@@ -17,10 +17,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-AllocatorSettings settings_of(AllocatorKind kind) {
-  AllocatorSettings settings;
-  settings.expandable_segments = kind == AllocatorKind::kExpandable;
-  return settings;
+AllocatorSettings known_settings(const Trace& trace) {
+  try {
+    return parse_settings(trace.settings);
+  } catch (const Error&) {
+    return {};  // they are newer than this program
+  }
 }
 
 /// Leads a RuntimeAllocator through its life, and keeps its story.
@@ -108,14 +110,14 @@ RuntimeStatistics statistics_of(const Trace& trace, const ReplayResult& replay) 
 }
 
 void serve_by_pytorch(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
-  CachingUpstream caching(settings_of(options.allocator), device);
+  CachingUpstream caching(settings_of(trace, options.allocator), device);
   LiveAllocator allocator(caching);
   serving.replay = replay(trace, allocator, options.replay);
   serving.statistics = statistics_of(trace, serving.replay);
 }
 
 void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& options, Serving& serving) {
-  CachingUpstream fallback(settings_of(options.allocator), device);
+  CachingUpstream fallback(settings_of(trace, options.allocator), device);
   RuntimeAllocator runtime(device, fallback, options.policy);
   runtime.hold(options.hold);
   if (options.online) {
@@ -145,6 +147,13 @@ void serve_by_stweaver(const Trace& trace, Device& device, const ServeOptions& o
 std::string_view name_of(AllocatorKind kind) {
   constexpr std::array<std::string_view, kAllocatorKinds> kNames = {"stweaver", "native", "expandable"};
   return kNames.at(static_cast<std::size_t>(kind));
+}
+
+AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind) {
+  AllocatorSettings settings = known_settings(trace);
+  settings.memory_fraction = 1;
+  settings.expandable_segments = kind == AllocatorKind::kExpandable;
+  return settings;
 }
 
 Serving serve(const Trace& trace, Device& device, const ServeOptions& options) {

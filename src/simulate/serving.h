@@ -13,6 +13,7 @@
 #include "runtime/policy.h"
 #include "runtime/statistics.h"
 #include "simulate/replay.h"
+#include "simulate/settings.h"
 
 namespace stweaver {
 
@@ -60,6 +61,11 @@ struct Serving {
   std::optional<LifeStory> story;  ///< of the life cycle
   std::vector<std::string> log;    ///< what STWeaver said of its plans, line by line
 };
+
+/// PyTorch's allocator as the trace had it, with or without expandable segments. The defaults where it had
+/// settings that this program does not know. A share of the device's memory is left out: its size is not
+/// known.
+AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind);
 
 /// Serves a trace with a fresh allocator on `device`. Without memory for the plan's arena it goes on without
 /// the plan (statistics.plans says so), as a job would. Errors as of the device and the allocators.

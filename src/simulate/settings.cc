@@ -198,6 +198,8 @@ void read_setting(SettingsReader& reader, const std::string& key, AllocatorSetti
     }
   } else if (key == "expandable_segments") {
     settings.expandable_segments = reader.boolean();
+  } else if (key == "oldest_first") {
+    settings.oldest_first = reader.boolean();
   } else if (key == "per_process_memory_fraction") {
     settings.memory_fraction = reader.fraction();
     if (!(settings.memory_fraction >= 0 && settings.memory_fraction <= 1)) {

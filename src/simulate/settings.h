@@ -31,7 +31,7 @@ struct AllocatorSettings {
   bool expandable_segments = false;
   double memory_fraction = 1;  ///< share of the device that may be reserved
   bool oldest_first = false;   ///< of equal free blocks that of the oldest segment is taken, not the lowest;
-                               ///< no setting of PyTorch's, but what its later releases do
+                               ///< no setting of PyTorch's, but what it does from 2.13 on (Trace::settings)
 };
 
 /// Reads PyTorch's syntax, e.g. "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". Keys that do

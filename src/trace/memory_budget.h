@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace stweaver {
 
-/// Half of the memory that this machine has to spare, and at most 16 GiB: a small file, compressed, may stand
-/// for more than there is.
-std::uint64_t memory_for_reading();
+/// Half of the memory that this machine has to spare or that this process may have at all (its control
+/// groups, as of a container), and at most 16 GiB: a small file, compressed, may stand for more than there
+/// is. `root` is where /proc and /sys lie.
+std::uint64_t memory_for_reading(const std::filesystem::path& root = "/");
 
 /// Adds up what a reader keeps of its input.
 class MemoryBudget {

@@ -112,6 +112,8 @@ void validate(const Trace& trace) {
   if (!trace.micros.empty() && trace.micros.size() != static_cast<std::size_t>(trace.end)) {
     fail(trace.name, ": ", trace.micros.size(), " clock times for ", trace.end, " events");
   }
+  if (std::ranges::any_of(trace.micros, [](std::int64_t at) { return at < -kLatest || at > kLatest; }))
+    fail(trace.name, ": a clock time is out of range");
 }
 
 Bytes peak_requested(const Trace& trace) {

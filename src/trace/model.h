@@ -34,6 +34,9 @@ inline constexpr Time kBeforeRecording = -1;
 /// The end of a request that was still alive when recording ended.
 inline constexpr Time kForever = std::numeric_limits<Time>::max();
 
+/// The largest clock time of a trace, in microseconds from 1970 on or before: any two have a difference.
+inline constexpr std::int64_t kLatest = std::int64_t{1} << 60;
+
 /// One allocation.
 struct Request {
   Bytes size = 0;     ///< bytes asked for, before any rounding; >= 0
@@ -70,14 +73,15 @@ struct OutOfMemory {
 struct Trace {
   std::string name;  ///< where it came from, for messages
   int device = 0;
-  std::string settings;  ///< of the recorded allocator, as in PYTORCH_CUDA_ALLOC_CONF
+  std::string settings;  ///< of the recorded allocator, as in PYTORCH_CUDA_ALLOC_CONF; "oldest_first:True" as
+                         ///< one more says that it is that of torch 2.13 or later
   std::vector<Request> requests;
   std::vector<std::string> sites = {""};  ///< lines of code, as "function (file:line)"; the first is none
   Time end = 0;                           ///< the number of events
   std::vector<Mark> marks;                ///< ordered by time
   std::vector<Reserve> reserves;          ///< ordered by time; empty when the source had no segment events
   std::vector<OutOfMemory> ooms;          ///< ordered by time
-  std::vector<std::int64_t> micros;       ///< wall clock of each event in microseconds; empty when unknown
+  std::vector<std::int64_t> micros;       ///< wall clock of each event, up to kLatest; empty when unknown
   bool complete = true;                   ///< false when its writer was killed: it ends where that got to
 };
 

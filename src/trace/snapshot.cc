@@ -47,6 +47,7 @@ enum Key : std::uint8_t {
   kAllocConf,
   kCudaAllocConf,
   kExpandableSegments,
+  kMaxRoundThreshold,
   kFrames,
   kFilename,
   kLine,
@@ -82,6 +83,7 @@ constexpr std::array<std::string_view, kKeyCount> kKeys = {
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
     "expandable_segments",
+    "max_round_threshold",
     "frames",
     "filename",
     "line",
@@ -436,17 +438,23 @@ class SnapshotReader {
     std::ranges::sort(segment.blocks, {}, &HistoryBlock::address);
   }
 
-  /// The settings string. Expandable segments can be switched on without it, but leave their own traces.
+  /// The settings string. Expandable segments can be switched on without it, but leave their own traces; what
+  /// later releases do otherwise is told by a setting that they write beside it.
   std::string read_settings() const {
     const PickleValue settings = document_.get(root_, kAllocatorSettings);
     const bool known = document_.kind(settings) == PickleKind::kDict;
     std::string conf(known ? string_or(settings, kAllocConf, string_or(settings, kCudaAllocConf, "")) : "");
     const bool expandable = (known && is_true(settings, kExpandableSegments)) || has_expandable_segment();
-    if (expandable && conf.find(kKeys[kExpandableSegments]) == std::string::npos) {
-      if (!conf.empty()) conf += ',';
-      conf += "expandable_segments:True";
-    }
+    if (expandable && conf.find(kKeys[kExpandableSegments]) == std::string::npos)
+      add_setting("expandable_segments:True", conf);
+    if (known && !is_none(document_.get(settings, kMaxRoundThreshold)))  // from torch 2.13 on
+      add_setting("oldest_first:True", conf);
     return conf;
+  }
+
+  static void add_setting(std::string_view setting, std::string& conf) {
+    if (!conf.empty()) conf += ',';
+    conf += setting;
   }
 
   bool has_expandable_segment() const {

@@ -11,7 +11,7 @@ namespace stweaver {
 
 /// One trace per device that recorded allocations, in the order of devices, each valid (validate()).
 ///
-/// Reads what torch 2.1 to 2.13 write (torch/csrc/cuda/memory_snapshot.cpp) as a stream: what is not needed
+/// Reads what torch 2.1 to 2.15 write (torch/csrc/cuda/memory_snapshot.cpp) as a stream: what is not needed
 /// is dropped on the way. Of the frames of an allocation one stays, as its site: the innermost line of Python
 /// outside of PyTorch, else the innermost of Python. Marks come from user_metadata, from the profiler's
 /// external_annotations, and from a key `markers` of ours: a list of (allocations so far, frees so far,

@@ -58,7 +58,7 @@ TEST(CheckPlacement, ReportsNoMoreThanAsked) {
   const std::vector<Lifespan> lives(50, {0, 1});
   const std::vector<Bytes> same(50, 8);
   EXPECT_EQ(check_placement(lives, same, same).size(), 20);
-  EXPECT_EQ(check_placement(lives, same, same, 3).size(), 3);
+  EXPECT_EQ(check_placement(lives, same, same, {}, 3).size(), 3);
 }
 
 TEST(CheckPlacement, RefusesAnEndBeyondAllNumbers) {

@@ -283,6 +283,16 @@ TEST(StepsFromRepetition, SurviveATraceOfBlocksFromBeforeOnly) {
   EXPECT_EQ(find_steps(job.trace()).source, StepSource::kNone);
 }
 
+// The sanitizers see sums that overflow.
+TEST(StepsFromRepetition, AreFoundWhateverTheClockSays) {
+  Training training({});
+  for (int i = 0; i < 40; ++i) training.step();
+  Trace trace = without_marks(training);
+  for (Time time = 0; time < trace.end; ++time) trace.micros.push_back(time % 2 == 0 ? kLatest : -kLatest);
+  validate(trace);
+  EXPECT_EQ(find_steps(trace).source, StepSource::kRepetition);
+}
+
 TEST(StepsFromRepetition, DoNotOverlapAndStayInTheTrace) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);

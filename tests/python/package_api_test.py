@@ -77,6 +77,23 @@ def test_a_compiler_that_fails_leaves_a_log(python: Run, tmp_path: Path) -> None
     assert not list(tmp_path.glob("*.so"))
 
 
+@pytest.mark.parametrize(
+    ("release", "named", "settings"),
+    [
+        ("2.12.1+cu130", "", ""),
+        ("2.13.0", "", "oldest_first:True"),
+        ("3.0", "expandable_segments:True", "expandable_segments:True,oldest_first:True"),
+    ],
+)
+def test_settings_tell_later_releases(
+    monkeypatch: pytest.MonkeyPatch, release: str, named: str, settings: str
+) -> None:
+    monkeypatch.setattr(pytorch, "find", lambda: pytorch.Build(Path(), release, "", None))
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", named)
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    assert pytorch.allocator_settings() == settings
+
+
 def test_without_the_library_an_error_says_so(python: Run) -> None:
     result = python("-c", "import stweaver; stweaver.plan('x.trace')", STWEAVER_LIBRARY="/nowhere/lib.so")
     assert last_line(result.stderr) == (

@@ -70,6 +70,26 @@ def test_what_a_run_writes_does_not_make_the_next_one_another_job(
         assert run_that_writes(tmp_path, output).fingerprint == first.fingerprint
 
 
+@pytest.mark.parametrize("option", ["--output-dir=runs/{}", "runs/{}"])
+def test_a_folder_that_each_run_makes_anew_does_not_make_another_job(tmp_path: Path, option: str) -> None:
+    found: list[str] = []
+    for date in ("monday", "tuesday", "wednesday"):
+        this = describe("--lr=1", option.format(date)).recognized(tmp_path)
+        assert not found or this.fingerprint == found[0], "it is known before it is made"
+        Path("runs", date).mkdir(parents=True)
+        this = this.without(this.written())
+        this.keep_facts(tmp_path, {})
+        found.append(this.fingerprint)
+    assert len(set(found)) == 1
+    assert describe("--lr=1", option.format("monday")).recognized(tmp_path).fingerprint == found[0]
+    for other in (("--lr=2", option.format("sunday")), ("--lr=1", "llama.yaml"), ("--lr=1", "--x=train.py")):
+        assert describe(*other).recognized(tmp_path).fingerprint != found[0], other
+
+
+def test_what_names_nothing_and_is_not_made_is_no_output() -> None:
+    assert describe("--run=17", "--port", "29500").written() == set()
+
+
 def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     first = run_that_writes(tmp_path, "log.json")
     assert first.simulated(tmp_path) == {}

@@ -157,6 +157,21 @@ TEST(Compare, NativeIsSimulatedWhereTheJobRanWithExpandableSegments) {
   const Comparison comparison = compared(trace);
   EXPECT_FALSE(comparison.native.measured);
   EXPECT_EQ(comparison.native.peak, simulated);
+  EXPECT_TRUE(comparison.expandable.measured);
+  EXPECT_EQ(comparison.expandable.peak, 3 * kGiB);
+}
+
+TEST(Compare, SimulatesPyTorchWithTheSettingsOfTheJob) {
+  Job job;
+  job.allocate(65 * kMiB);
+  Trace trace = job.trace();
+  trace.settings = "roundup_power2_divisions:1,per_process_memory_fraction:0.001";
+  EXPECT_EQ(compared(trace).native.peak, 66 * kMiB);
+  trace.settings = "roundup_power2_divisions:2,expandable_segments:True,oldest_first:True";
+  const Comparison comparison = compared(trace);
+  EXPECT_EQ(comparison.native.peak, 96 * kMiB);
+  EXPECT_EQ(comparison.expandable.peak, 100 * kMiB);  // in pages of 20 MiB
+  EXPECT_TRUE(settings_of(trace, AllocatorKind::kNative).oldest_first);
 }
 
 TEST(Compare, NativeIsSimulatedWhereSettingsAreUnknown) {

@@ -36,6 +36,11 @@ TEST(Settings, AreReadFromPyTorchsSyntax) {
   EXPECT_EQ(settings.memory_fraction, 0.5);
 }
 
+TEST(Settings, TellLaterReleasesOfPyTorch) {
+  EXPECT_FALSE(parse_settings("").oldest_first);
+  EXPECT_TRUE(parse_settings("max_split_size_mb:128,oldest_first:True").oldest_first);
+}
+
 TEST(Settings, TakeTheLastOfSeveral) {
   EXPECT_FALSE(parse_settings("expandable_segments:True,expandable_segments:False").expandable_segments);
 }

@@ -122,5 +122,13 @@ TEST(Model, RefusesNegativeReservesAndHalfAClock) {
   EXPECT_THAT(refused_trace(trace), HasSubstr("2 clock times for 5 events"));
 }
 
+TEST(Model, RefusesClockTimesWithoutADifference) {
+  for (const std::int64_t time : {INT64_MIN, INT64_MAX}) {
+    Trace trace = small();
+    trace.micros = {1, 2, time, 4, 5};
+    EXPECT_THAT(refused_trace(trace), HasSubstr("a clock time is out of range"));
+  }
+}
+
 }  // namespace
 }  // namespace stweaver

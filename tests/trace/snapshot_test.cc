@@ -140,6 +140,13 @@ TEST(Snapshot, KeepsTheSettingsThatNameExpandableSegmentsAlready) {
             "expandable_segments:True");
 }
 
+TEST(Snapshot, TellsTheOrderOfEqualBlocksByASettingThatLaterReleasesWrite) {
+  const std::string settings = pickles::dict({{"PYTORCH_ALLOC_CONF", pickles::string("max_split_size_mb:64")},
+                                              {"max_round_threshold", pickles::integer(0)}});
+  EXPECT_EQ(read_one(pickles::snapshot(kOneAllocation, {}, {{"allocator_settings", settings}})).settings,
+            "max_split_size_mb:64,oldest_first:True");
+}
+
 TEST(Snapshot, SaysWhatToDoWhenNothingWasRecorded) {
   EXPECT_THAT(
       refused_snapshot(pickles::snapshot({})),

@@ -60,7 +60,7 @@ TEST(TraceFile, KeepsTheLargestNumbers) {
   Trace trace;
   trace.requests = {{INT64_MAX - 1024, {0, kForever}, kForever, UINT64_MAX, UINT32_MAX}};
   trace.end = 1;
-  trace.micros = {INT64_MIN};
+  trace.micros = {-kLatest};
   trace.reserves = {{0, INT64_MAX}, {1, 0}};
   trace.ooms = {{1, INT64_MAX, INT64_MAX}};
   trace.marks = {{0, ""}, {1, std::string(100'000, 'x')}};

@@ -5,6 +5,7 @@ of the same name and the same symbol versions: the loader finds the shell, and e
 libnullcuda.so.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -137,18 +138,19 @@ def build(folder: Path | None = None) -> Path:
     done = root / f"{torch.version}-{digest(torch)}"
     if done.is_dir():
         return done
-    root.mkdir(parents=True, exist_ok=True)
     part = root / f"{done.name}.{os.getpid()}.part"
-    shutil.rmtree(part, ignore_errors=True)
     work = part / "work"
-    work.mkdir(parents=True)
-    cuda = headers.fetch(torch, root / f"headers-{torch.version}")
-    make(cuda, Needs(Path(str(torch.locate_file("torch/lib")))), part, work)
-    shutil.rmtree(work)
     try:
-        part.rename(done)
-    except OSError:  # another process was faster
-        shutil.rmtree(part)
+        work.mkdir(parents=True)
+        cuda = headers.fetch(torch, root / f"headers-{torch.version}")
+        make(cuda, Needs(Path(str(torch.locate_file("torch/lib")))), part, work)
+        shutil.rmtree(work)
+        with contextlib.suppress(OSError):  # another process was faster
+            part.rename(done)
+    except OSError as error:  # a full disk, say
+        raise Error(f"cannot build in {root}: {error}; let NULLCUDA_CACHE name another folder") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return done
 
 

@@ -74,7 +74,7 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
     given = {
         "NULLCUDA_GPU": options.gpu,
         "NULLCUDA_MEMORY_MIB": options.memory,
-        "NULLCUDA_DEVICES": options.devices or (min(world, 8) if world else None),
+        "NULLCUDA_DEVICES": min(world, 8) if world and options.devices is None else options.devices,
         "NULLCUDA_RANK": options.rank or (0 if world else None),
         "NULLCUDA_WORLD": options.world,
         "NULLCUDA_VALUES": "1"

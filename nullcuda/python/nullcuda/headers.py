@@ -4,6 +4,7 @@ They come from the NVIDIA wheels that it names, installed or not: of those that 
 fetched. Nothing of NVIDIA's is part of this project.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ def requirements(distribution: metadata.Distribution) -> list[str]:
     """
     found = []
     for line in distribution.requires or []:
-        requirement = line.partition(";")[0].strip()
+        requirement = re.sub(r"[ ()]", "", line.partition(";")[0])  # older wheels write "name (==version)"
         if match := re.match(r"cuda-toolkit\[.*\]==([.\d]+)", requirement):
             found.append(f"{_TOOLKIT}=={match[1]}")
         elif requirement.startswith("nvidia-") and not _WITHOUT_HEADERS.match(requirement):
@@ -50,10 +51,10 @@ def fetch(distribution: metadata.Distribution, folder: Path) -> Path:
     try:
         for package in wheels.resolve(wanted):
             wheels.unpack_headers(wheels.wheel_url(package), part)
+        with contextlib.suppress(OSError):  # another process was faster
+            part.rename(folder)
     except wheels.TROUBLE as error:
         raise Error(f"the headers of {', '.join(wanted)} did not arrive: {error}") from None
-    try:
-        part.rename(folder)
-    except OSError:  # another process was faster
-        shutil.rmtree(part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return folder

@@ -33,6 +33,17 @@ TEST(CompletionDeathTest, StopsAtWhatItCannotReadWithOneLine) {
         << text;
 }
 
+TEST(VisibleDevices, AreThoseThatAreNamedUpToOneThatIsNone) {
+  using testing::ElementsAre;
+  EXPECT_THAT(parse_visible(nullptr, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(parse_visible("2,0", 3), ElementsAre(2, 0));
+  EXPECT_THAT(parse_visible(" 1,3,2", 3), ElementsAre(1));
+  EXPECT_THAT(parse_visible((uuid_of(2) + "," + uuid_of(0).substr(0, 8)).c_str(), 3), ElementsAre(2, 0));
+  for (const char* none : {"", "-1", "3", "x,1", "GPU-0", "1,1"})
+    EXPECT_THAT(parse_visible(none, 3), testing::IsEmpty()) << none;
+  EXPECT_EQ(uuid_of(1), "GPU-5b5b5b5b-5b5b-5b5b-5b5b-5b5b5b5b5b5b");
+}
+
 TEST(Failures, AreNoneByDefault) {
   EXPECT_TRUE(parse_failures("").empty());
 }

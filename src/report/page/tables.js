@@ -22,7 +22,7 @@ function growth(factor) {
 
 /** What planning saves, in sentences. */
 export function verdict(job) {
-  const {requested, reserved, room, planned_steps: steps, native_measured: measured} = job.numbers;
+  const {requested, reserved, room, planned_steps: steps, measured} = job.numbers;
   const compared = (i) => {
     const saved = reserved[i] - reserved[2];
     return `${gib(Math.abs(saved))} ${saved >= 0 ? 'less' : 'more'} than ${
@@ -36,8 +36,9 @@ export function verdict(job) {
     lines.push(`Under STWeaver everything but persistent memory could grow by ${percent(room[0] - 1, 0)} in what the ` +
       `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
-  const theirs = measured ? 'The default\'s reserve was measured by the job itself, that of expandable segments simulated'
-    : 'PyTorch\'s allocators were simulated';
+  const names = ['that of the default', 'that of expandable segments'];
+  const theirs = measured.includes(true) ? `Of PyTorch's reserves ${names[measured.indexOf(true)]} was measured by the ` +
+    `job itself, ${names[measured.indexOf(false)]} simulated` : 'PyTorch\'s allocators were simulated';
   lines.push(`${theirs}; STWeaver planned from ${steps > 0 ? counted(steps, 'step') : 'the whole trace'} and served ` +
     'the whole job on this machine.');
   return element('div', {}, ...lines.map((line) => element('p', {}, line)));
@@ -74,7 +75,7 @@ export function strandedTables(job) {
       `(${share(idle, moment.reserved)}), and ${gib(moment.allocated - moment.requested)} were lost to rounding.`;
   const lines = [
     `At event ${count(moment.time)} ${wish}, and the default allocator's reserve grew to its peak. ${before}`];
-  if (job.numbers.native_measured) {
+  if (job.numbers.measured[0]) {
     lines.push(`This is simulated; the job itself measured a peak of ${gib(job.numbers.reserved[0])}, which is less ` +
       'where it gave cached memory back and more where it had other allocations.');
   }
