@@ -132,6 +132,65 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   EXPECT_LE(traffic(near), hidden);
 }
 
+/// Seconds that a step spends on traffic; data parallel traffic that can be hidden is.
+double traffic_of(const Job& job) {
+  Constants constants = known_constants("megatron");
+  constants.data_exposed = 0;
+  return step_time(job, constants).traffic;
+}
+
+TEST(StepTime, CopiesOfExpertsInOtherNodesMeetOverOneAdapter) {
+  Job job = job_of("qwen3_235b_a22b");
+  job.configuration.tp = job.configuration.pp = 1;
+  job.configuration.ep = 8;  // a node full of them, so that each node has one copy of each
+  job.configuration.zero = 3;
+  Constants constants;
+  constants.data_exposed = 1;
+  const double weights = all_expert_weights(job.model) / job.configuration.ep;
+  const double bytes = weights * (2 * 2 + job.configuration.gradient_bytes) * 7 / 8;
+  const double least = micro_batches(job.configuration) * bytes / job.gpu.network;
+  EXPECT_GT(step_time(job, constants).traffic, least);
+}
+
+TEST(StepTime, KeysAndValuesTravelBesideAttention) {
+  Job near = job_of("llama3_8b");
+  near.configuration.pp = 1;
+  near.configuration.tp = near.configuration.cp = 8;
+  near.gpu.domain = 64;
+  Job far = near;
+  far.gpu.domain = 8;
+  EXPECT_GT(traffic_of(far), 1.2 * traffic_of(near));
+  far.configuration.sequence = near.configuration.sequence = 131072;
+  EXPECT_DOUBLE_EQ(traffic_of(far), traffic_of(near));
+  far.configuration.megatron = near.configuration.megatron = false;  // gathers them before it can begin
+  EXPECT_GT(traffic_of(far), traffic_of(near));
+}
+
+TEST(StepTime, TensorParallelRanksGatherWhatTheyCompute) {
+  Job job = job_of("qwen3_30b_a3b");
+  const double attention = traffic_of(job);  // each rank has whole experts
+  job.configuration.expert_tp = 4;
+  EXPECT_NEAR(traffic_of(job) / attention, 2, 1e-9);
+  job.configuration.expert_tp = 1;
+  job.model.shared_ffn = 768;
+  EXPECT_NEAR(traffic_of(job) / attention, 2, 1e-9);
+}
+
+TEST(StepTime, AnInterleavedPipelineWaitsForSendsWhileItFills) {
+  // How much longer pipelines take whose stages are in other nodes.
+  const auto sending = [](int virtual_stages, int batch) {
+    Job job = job_of("llama3_70b");
+    job.configuration.virtual_stages = virtual_stages;
+    job.configuration.global_batch = batch;
+    const double far = step_time(job, known_constants("megatron")).bubble;
+    job.gpu.network = 1e15;
+    return far - step_time(job, known_constants("megatron")).bubble;
+  };
+  const double sent = sending(1, 256) / (64 + 4 - 2);
+  EXPECT_NEAR(sending(5, 256) / sent, 2 * 3 + 4 * 4, 0.01);
+  EXPECT_NEAR(sending(5, 512) / sent, 2 * 3 + 4 * 4, 0.01);
+}
+
 TEST(StepTime, WritesAndReadsWhatOperatorsThatAreNotFusedHandOn) {
   Job job = job_of("llama3_8b");
   job.configuration.tp = job.configuration.pp = 1;
