@@ -162,11 +162,19 @@ double softmax_share(const View& view) {
   return fused ? 1 : 1 + view.constants.unfused_softmax;
 }
 
-double host_time(const View& view, const Passes& passes) {
+/// Seconds that a layer of experts takes of the host. Where these run one after another, each is launched as
+/// the MLP of a dense layer is.
+double expert_layer_host(const View& view) {
   const Constants& c = view.constants;
-  const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
-  return ((view.model.layers - view.model.moe_layers) * c.layer +
-          view.model.moe_layers * moe * with_experts(view)) *
+  if (!view.how.grouped_experts)
+    return c.layer * (1 + view.model.experts / view.how.ep * expert_share(view.job));
+  return (view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node) * with_experts(view);
+}
+
+double host_time(const View& view, const Passes& passes) {
+  const int experts = view.model.moe_layers;
+  return ((view.model.layers - experts) * view.constants.layer +
+          (experts > 0 ? experts * expert_layer_host(view) : 0)) *
          softmax_share(view) * passes.products / kPasses;
 }
 

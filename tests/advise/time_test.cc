@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "advise/layers.h"
+
 namespace stweaver {
 namespace {
 
@@ -260,6 +262,22 @@ TEST(StepTime, AdaptersAreLaunchedWithTwoOfThreePasses) {
   const double trained = step_time(job, constants).work;
   job.configuration.lora = true;
   EXPECT_NEAR(step_time(job, constants).work / trained, 2.0 / 3, 0.01);
+}
+
+TEST(StepTime, ExpertsInALoopAreLaunchedOneByOne) {
+  Constants constants;
+  constants.layer = 1;  // all that counts
+  Job job = job_of("qwen3_30b_a3b");
+  job.configuration.pp = 1;
+  use_pytorch_modules(job);
+  const double share = expert_share(job);
+  EXPECT_GT(share, 0.1);
+  EXPECT_LT(share, 0.5);
+  const double alone = step_time(job, constants).work;
+  job.configuration.ep = 8;
+  EXPECT_NEAR(alone / step_time(job, constants).work, (1 + 128 * share) / (1 + 16 * share), 0.01);
+  job.configuration.grouped_experts = true;
+  EXPECT_LT(step_time(job, constants).work, 0.1 * alone);
 }
 
 TEST(StepTime, SoftmaxOfAnOddNumberOfHeadsIsLaunchedInPieces) {
