@@ -288,8 +288,10 @@ class StageRun {
   };
 
   [[nodiscard]] int layers_of(int chunk) const {
-    const int layers = stage_layers(job_, stage_);
-    return layers / how_.virtual_stages + (chunk < layers % how_.virtual_stages ? 1 : 0);
+    const int layers = stage_layers(job_, stage_), rest = layers % how_.virtual_stages;
+    // The embedding takes the place of a layer in the first chunk, the output layer in the last.
+    const bool more = has_embedding(0) ? chunk >= how_.virtual_stages - rest : chunk < rest;
+    return layers / how_.virtual_stages + (more ? 1 : 0);
   }
   [[nodiscard]] bool has_head(int chunk) const {
     return stage_ == how_.pp - 1 && chunk == how_.virtual_stages - 1;
