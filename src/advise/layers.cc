@@ -320,7 +320,7 @@ double expert_share(const Job& job) {
   Tape alone(kHalf * s.state), whole(kHalf * s.state);
   mlp(alone, s, 0);
   layer(whole, s, 0);
-  return static_cast<double>(alone.operators()) / static_cast<double>(whole.operators());
+  return static_cast<double>(alone.launches()) / static_cast<double>(whole.launches());
 }
 
 Tape predicting_tape(const Job& job) {

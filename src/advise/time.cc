@@ -171,13 +171,6 @@ double expert_layer_host(const View& view) {
   return (view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node) * with_experts(view);
 }
 
-double host_time(const View& view, const Passes& passes) {
-  const int experts = view.model.moe_layers;
-  return ((view.model.layers - experts) * view.constants.layer +
-          (experts > 0 ? experts * expert_layer_host(view) : 0)) *
-         softmax_share(view) * passes.products / kPasses;
-}
-
 /// Branches off the residual that tensor parallel ranks compute together, each a part: attention, Mamba
 /// blocks and MLPs. Experts that are not split take the tokens that a rank has anyway.
 int split_branches(const ModelShape& model, int expert_tp) {
@@ -186,14 +179,36 @@ int split_branches(const ModelShape& model, int expert_tp) {
          (gathers ? model.moe_layers : 0);
 }
 
-/// An all-reduce of activations forward and one backward for each branch, one more where it is recomputed;
-/// with sequence parallelism they are as many bytes in halves.
+/// Times that each branch makes tensor parallel ranks exchange activations: once forward, once backward, and
+/// once more where it is recomputed.
+double tensor_rounds(const View& view, const Passes& passes) {
+  if (view.how.tp == 1) return 0;
+  const double again = view.how.recompute == Recompute::kFull ? passes.attention - kPasses : 0;
+  return (2 + again) * split_branches(view.model, view.how.expert_tp);
+}
+
+/// Seconds that collectives of tensor and context parallelism take of the host. Those of experts are in what
+/// their layers take of it.
+double collectives_host(const View& view, const Passes& passes) {
+  constexpr double kCall = 35e-6;  // 26 to 47 on hosts of H200 (bench/gpu/launches.py)
+  const Configuration& how = view.how;
+  const double pieces = how.megatron ? how.cp - 1 : std::min(how.cp - 1, 1);
+  return kCall * (tensor_rounds(view, passes) * (how.sequence_parallel ? 2 : 1) +
+                  pieces * passes.attention * attention_layers(view.model));
+}
+
+double host_time(const View& view, const Passes& passes) {
+  const int experts = view.model.moe_layers;
+  const double layers = (view.model.layers - experts) * view.constants.layer +
+                        (experts > 0 ? experts * expert_layer_host(view) : 0);
+  return layers * softmax_share(view) * passes.products / kPasses + collectives_host(view, passes);
+}
+
+/// All-reduces of activations; with sequence parallelism they are as many bytes in halves.
 double tensor_traffic(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
-  if (how.tp == 1) return 0;
-  const double rounds = 2 + (how.recompute == Recompute::kFull ? passes.attention - kPasses : 0);
-  const double bytes = rounds * split_branches(view.model, how.expert_tp) * 2 * (how.tp - 1) / how.tp *
-                       kActivationBytes * view.tokens * view.model.hidden;
+  const double bytes = tensor_rounds(view, passes) * 2 * (how.tp - 1) / how.tp * kActivationBytes *
+                       view.tokens * view.model.hidden;
   const bool crosses = how.tp > view.gpu.domain;
   const double exposed =
       how.overlap_tp ? view.constants.tensor_exposed_overlap : view.constants.tensor_exposed;
