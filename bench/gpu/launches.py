@@ -1,6 +1,6 @@
 """What collectives and experts in a loop take of the host.
 
-torchrun --nproc-per-node 2 bench/gpu/launches.py
+python3 -m torch.distributed.run --nproc-per-node 2 bench/gpu/launches.py
 
 Collectives: microseconds that the host takes for a call and the GPUs for the whole, and the rate of an
 all-reduce on a ring, as a share of the link's. Experts: milliseconds of a layer that is too small for
