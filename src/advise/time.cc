@@ -166,8 +166,8 @@ double softmax_share(const View& view) {
 /// the MLP of a dense layer is.
 double expert_layer_host(const View& view) {
   const Constants& c = view.constants;
-  if (!view.how.grouped_experts)
-    return c.layer * (1 + view.model.experts / view.how.ep * expert_share(view.job));
+  const int experts = view.model.experts / view.how.ep;
+  if (!view.how.grouped_experts) return c.layer * (1 + experts * expert_share(view.job));
   return (view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node) * with_experts(view);
 }
 
