@@ -178,6 +178,25 @@ TEST(StepTime, TensorParallelRanksGatherWhatTheyCompute) {
   EXPECT_NEAR(traffic_of(job) / attention, 2, 1e-9);
 }
 
+TEST(StepTime, CollectivesTakeTimeOfTheHost) {
+  Constants constants;
+  constants.matrix = constants.attention = constants.streaming = 1e9;  // a device that takes no time
+  constants.layer = 0;
+  const auto calls = [&constants](int tp, int cp, bool sequence_parallel) {
+    Job job = job_of("llama3_70b");
+    job.configuration.tp = tp;
+    job.configuration.cp = cp;
+    job.configuration.sequence_parallel = sequence_parallel;
+    const int stage = job.model.layers / job.configuration.pp;
+    const double layers = 1.0 * micro_batches(job.configuration) * stage;
+    return step_time(job, constants).work / 35e-6 / layers;
+  };
+  EXPECT_NEAR(calls(1, 1, true), 0, 0.01);
+  EXPECT_NEAR(calls(4, 1, false), 4, 0.01);
+  EXPECT_NEAR(calls(4, 1, true), 8, 0.01);
+  EXPECT_NEAR(calls(1, 4, true), 9, 0.01);
+}
+
 TEST(StepTime, AnInterleavedPipelineWaitsForSendsWhileItFills) {
   // How much longer pipelines take whose stages are in other nodes.
   const auto sending = [](int virtual_stages, int batch) {
