@@ -2,7 +2,7 @@
 
 python3 bench/advise.py time FOLDER, which holds tables of measured steps: vtrain_single.csv,
 vtrain_multi.csv, bridge.csv, torchtitan.csv. Constants are fitted on one part of each after another, named
-below, and judged on the rest. Then what no model could do better.
+below, and judged on the rest. Then what no model could do better, and which ranks a mean error allows.
 
 python3 bench/advise.py sets FOLDER fits the built-in constants, src/advise/sets, on all rows of these tables.
 
@@ -16,6 +16,8 @@ the memory model is fitted.
 import argparse
 import csv
 import json
+import math
+import random
 import re
 import shutil
 import statistics
@@ -159,6 +161,9 @@ MEASURES = {
 }
 
 
+ERRORS = (0.01, 0.02, 0.05, 0.09)  # of models that know nothing else
+
+
 def start_of(table: str, folder: Path) -> Path:
     """Write what a fit starts from: between nodes, what the first part of the single node said."""
     if table == "vtrain_multi":
@@ -225,8 +230,14 @@ def judge_time(data: Path, *, plain: bool) -> None:
             print(f"| {' | '.join(cells)} |")
         heads = ["table", "rows", "alike as jobs", "their mean error", "of all rows", "rank correlation"]
         print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+        rows = {table: advise("--predict", data / f"{table}.csv")["predictions"] for table in PARTS}
         for table in PARTS:
-            print(f"| {table} | {floor(advise('--predict', data / f'{table}.csv')['predictions'])} |")
+            print(f"| {table} | {floor(rows[table])} |")
+        print(
+            f"\n| table | {' | '.join(f'{error:.0%}' for error in ERRORS)} |\n|{'---|' * (len(ERRORS) + 1)}"
+        )
+        for table in PARTS:
+            print(f"| {table} | {' | '.join(attainable_ranks(rows[table], error) for error in ERRORS)} |")
 
 
 def floor(rows: list[Prediction]) -> str:
@@ -254,22 +265,49 @@ def share(row: Prediction) -> float:
 
 def ranks(values: list[float]) -> list[int]:
     """Give each its place."""
-    return [sorted(values).index(value) for value in values]
+    order = sorted(values)
+    return [order.index(value) for value in values]
 
 
-def repeated_ranks(alike: list[list[Prediction]]) -> str:
-    """Rank configurations by their first measurement against their last; models weigh as in `judge`."""
-    models: dict[str, list[tuple[float, float]]] = {}
-    for group in alike:
-        models.setdefault(group[0]["model"], []).append((share(group[0]), share(group[-1])))
+Pairs = list[tuple[float, float]]
+
+
+def mean_rank(models: dict[str, Pairs]) -> float | None:
+    """Correlate the ranks of two sides of each model's configurations; models weigh as in `judge`."""
     large = [model for model in models.values() if len(model) > 2]
     if not large:
-        return "-"
+        return None
     weights = [len(model) - 1 for model in large]
     found = [
         statistics.correlation(*(ranks([pair[side] for pair in model]) for side in (0, 1))) for model in large
     ]
-    return f"{sum(w * r for w, r in zip(weights, found, strict=True)) / sum(weights):.3f}"
+    return sum(w * r for w, r in zip(weights, found, strict=True)) / sum(weights)
+
+
+def repeated_ranks(alike: list[list[Prediction]]) -> str:
+    """Rank configurations by their first measurement against their last."""
+    models: dict[str, Pairs] = {}
+    for group in alike:
+        models.setdefault(group[0]["model"], []).append((share(group[0]), share(group[-1])))
+    found = mean_rank(models)
+    return "-" if found is None else f"{found:.3f}"
+
+
+def attainable_ranks(rows: list[Prediction], error: float) -> str:
+    """Rank configurations by their times against the same, each with a random error of this mean size."""
+    groups: dict[tuple[str, float], list[float]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["predicted_seconds"]), []).append(share(row))
+    chance = random.Random(1)
+    deviation = error * math.sqrt(math.pi / 2)
+    found = []
+    for _ in range(100):
+        models: dict[str, Pairs] = {}
+        for (model, _), times in groups.items():
+            time = statistics.geometric_mean(times)
+            models.setdefault(model, []).append((time, time * math.exp(chance.gauss(0, deviation))))
+        found.append(mean_rank(models) or 0)
+    return f"{statistics.mean(found):.3f}"
 
 
 # The built-in sets, and the table that each is fitted on; the last adds what single nodes cannot tell.

@@ -49,6 +49,7 @@ void use_pytorch_modules(Job& job) {
   how.compiled = false;
   how.loss = Loss::kPyTorch;
   how.fused_gradients = false;
+  how.grouped_experts = false;
   how.fused_experts = false;
   how.dropout = false;
   how.rotary = job.model.gated_mlp;  // as Llama and those after it; GPT-2's positions are learned

@@ -28,11 +28,16 @@ std::optional<std::string> megatron_precision(Precision precision) {
   return std::nullopt;
 }
 
+/// Chunks whose ends are not alike have the embedding and the output layer in place of a layer.
 std::string megatron_pipeline(const Job& job) {
   const Configuration& how = job.configuration;
   std::string out = text(" --pipeline-model-parallel-size ", how.pp);
-  if (how.virtual_stages > 1)
-    out += text(" --num-layers-per-virtual-pipeline-stage ", job.model.layers / how.pp / how.virtual_stages);
+  if (how.virtual_stages > 1) {
+    out += text(" --num-layers-per-virtual-pipeline-stage ", chunk_layers(job));
+    if (how.first_layers > 0)
+      out += " --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split";
+    return out;
+  }
   if (how.first_layers > 0) out += text(" --decoder-first-pipeline-num-layers ", how.first_layers);
   if (how.last_layers > 0) out += text(" --decoder-last-pipeline-num-layers ", how.last_layers);
   return out;

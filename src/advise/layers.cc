@@ -312,6 +312,17 @@ Tape layer_tape(const Job& job) {
   return tape;
 }
 
+double expert_share(const Job& job) {
+  Job dense = job;
+  dense.model.moe_layers = 0;
+  dense.model.ffn = job.model.expert_ffn;
+  const Sizes s(dense);
+  Tape alone(kHalf * s.state), whole(kHalf * s.state);
+  mlp(alone, s, 0);
+  layer(whole, s, 0);
+  return static_cast<double>(alone.launches()) / static_cast<double>(whole.launches());
+}
+
 Tape predicting_tape(const Job& job) {
   Job ahead = job;
   ahead.model = of_predicting_layers(job.model);

@@ -18,6 +18,9 @@ Tape predicting_tape(const Job& job);
 /// Last norm, output layer and loss.
 Tape head_tape(const Job& job);
 
+/// Operators of an expert that runs alone, as a share of those of a whole dense layer.
+double expert_share(const Job& job);
+
 /// Bytes of what passes between layers, and between stages.
 double activation_bytes(const Job& job);
 /// Bytes of all tokens' state, where sequence parallelism gathers them for a product; else 0.

@@ -178,6 +178,24 @@ int in_flight(const Configuration& how, int stage) {
   return std::min(passages_ahead(how, stage) + 1, micro_batches(how) * how.virtual_stages);
 }
 
+/// Chunks of a stage that have a layer less than the others: the embedding takes its place in the first, the
+/// output layer in the last.
+bool has_layer_less(const Job& job, int stage, int chunk) {
+  const int chunks = job.configuration.virtual_stages, rest = stage_layers(job, stage) % chunks;
+  return rest > 0 && (stage == 0 ? chunk < chunks - rest : chunk >= rest);
+}
+
+/// Layers that the chunks which a stage keeps have less than if all were as large as the largest.
+int layers_less(const Job& job, int stage) {
+  const Configuration& how = job.configuration;
+  const int passages = in_flight(how, stage), round = round_of(how), group = round * how.virtual_stages;
+  int layers = 0;
+  for (int chunk = 0; chunk < how.virtual_stages; ++chunk)
+    if (has_layer_less(job, stage, chunk))
+      layers += passages / group * round + std::clamp(passages % group - chunk * round, 0, round);
+  return layers;
+}
+
 /// Whether a stage waits for its next input while it still runs backward: Megatron-LM's interleaved schedule,
 /// which overlaps passages with what is sent (pipeline_parallel/schedules.py).
 bool receives_early(const Configuration& how) {
@@ -288,8 +306,8 @@ class StageRun {
   };
 
   [[nodiscard]] int layers_of(int chunk) const {
-    const int layers = stage_layers(job_, stage_);
-    return layers / how_.virtual_stages + (chunk < layers % how_.virtual_stages ? 1 : 0);
+    const int chunks = how_.virtual_stages;
+    return (stage_layers(job_, stage_) + chunks - 1) / chunks - (has_layer_less(job_, stage_, chunk) ? 1 : 0);
   }
   [[nodiscard]] bool has_head(int chunk) const {
     return stage_ == how_.pp - 1 && chunk == how_.virtual_stages - 1;
@@ -478,6 +496,9 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
                   gathered_for_good(job, stage) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;
+  memory.activations -=
+      layers_less(job, stage) *
+      (above > 0 ? parts.plain.kept : (recomputed > 0 ? parts.recomputed.kept : parts.first.kept));
   double most = 0;  // above what is kept
   if (above > 0) most = std::max(parts.plain.forward, parts.plain.backward) - parts.plain.kept;
   if (above == 0 && recomputed == 0)

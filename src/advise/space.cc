@@ -46,15 +46,32 @@ Values gpus_of(const Space& space) {
   return values;
 }
 
+Values in_order(Values values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
 /// Stages of equally many layers, and powers of two, which share_out_layers() knows to deal with.
 Values stages_of(const Space& space) {
   constexpr int kMost = 64;
   Values values = divisors_of(space.model.layers, kMost);
   const Values powers = powers_to(std::min(kMost, space.model.layers));
   values.insert(values.end(), powers.begin(), powers.end());
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  return values;
+  return in_order(values);
+}
+
+/// Layers that chunks share, where embedding and output layer each take the place of one.
+int layers_with_ends(const ModelShape& model) {
+  return model.layers + 2;
+}
+
+Values chunks_of(const Space& space) {
+  constexpr int kMost = 16;
+  Values values = divisors_of(space.model.layers, kMost);
+  const Values others = divisors_of(layers_with_ends(space.model), kMost);
+  values.insert(values.end(), others.begin(), others.end());
+  return in_order(values);
 }
 
 /// Ranks of a pipeline with its tensor and context parallel groups.
@@ -70,6 +87,14 @@ void set_data_parallel(Configuration& how, int value) {
 
 bool splits(std::int64_t number, std::int64_t parts) {
   return parts > 0 && number % parts == 0;
+}
+
+/// Whether chunks have equally many layers. Where stages do not, the first chunk has the embedding and the
+/// last the output layer in place of one.
+bool splits_into_chunks(const Job& job) {
+  const std::int64_t chunks = std::int64_t{job.configuration.pp} * job.configuration.virtual_stages;
+  return splits(job.model.layers, chunks) ||
+         (job.configuration.first_layers > 0 && splits(layers_with_ends(job.model), chunks));
 }
 
 /// Whether groups of so many ranks fill one of these numbers of GPUs.
@@ -130,14 +155,11 @@ constexpr std::array<Rule, 11> kRules = {{
        const Configuration& how = job.configuration;
        return splits(how.global_batch / data_parallel(how), how.micro_batch);
      }},
-    {"vp", true, [](const Space& space) { return divisors_of(space.model.layers, 16); },
-     [](Configuration& how, int value) { how.virtual_stages = value; },
+    {"vp", true, chunks_of, [](Configuration& how, int value) { how.virtual_stages = value; },
      [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        return how.virtual_stages == 1 ||
-              (how.pp > 1 &&
-               splits(job.model.layers, static_cast<std::int64_t>(how.pp) * how.virtual_stages) &&
-               splits(micro_batches(how), how.pp));
+              (how.pp > 1 && splits_into_chunks(job) && splits(micro_batches(how), how.pp));
      }},
     {"ep", true,
      [](const Space& space) { return space.model.experts > 0 ? powers_to(space.model.experts) : Values{1}; },

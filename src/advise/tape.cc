@@ -132,6 +132,11 @@ std::size_t Tape::backward(Ledger& ledger, Kept kept, std::size_t gradient) cons
   return gradients.of(0);
 }
 
+std::size_t Tape::launches() const {
+  const auto makes = [this](const Operator& one) { return tensors_[one.output].bytes > 0; };
+  return static_cast<std::size_t>(std::count_if(operators_.begin(), operators_.end(), makes));
+}
+
 Traffic Tape::traffic() const {
   Traffic all;
   std::vector<int> uses(tensors_.size(), 0);

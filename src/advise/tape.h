@@ -80,6 +80,8 @@ class Tape {
   /// Runs backward from the gradient of the output, which it lets go; returns the gradient of the input.
   std::size_t backward(Ledger& ledger, Kept kept, std::size_t gradient) const;
 
+  /// How many operators run; views do not.
+  [[nodiscard]] std::size_t launches() const;
   /// Of all operators, once: what they take, make and keep, what they use while they run, which is written
   /// and read, and gradients that are added up.
   [[nodiscard]] Traffic traffic() const;

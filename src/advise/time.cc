@@ -112,18 +112,19 @@ double attention_rate(const View& view) {
   return view.sustained(view.gpu.bf16) * view.constants.attention * reachable;
 }
 
-double products_and_attention(const View& view, const Passes& passes) {
+double products_time(const View& view, const Passes& passes) {
+  return 2 * passes.products * view.tokens *
+         (dense_weights(view.model) +
+          active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
+         (matrix_rate(view) * view.how.tp);
+}
+
+double attention_time(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
-  const double rate = matrix_rate(view) * how.tp;
-  const double products = 2 * passes.products * view.tokens *
-                          (dense_weights(view.model) +
-                           active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
-                          rate;
   // Flash attention skips what causality and windows mask.
   const double seen = how.flash_attention ? attended_share(view.model, how.sequence) / 2 : 1;
   const double pairs = view.tokens * how.sequence * seen * attention_layers(view.model);
-  return products +
-         4 * passes.attention * pairs * attention_width(view.model) / (attention_rate(view) * how.tp);
+  return 4 * passes.attention * pairs * attention_width(view.model) / (attention_rate(view) * how.tp);
 }
 
 /// Few tokens meet each expert, so that the weights of those of a rank count: for every micro-batch they are
@@ -161,22 +162,53 @@ double softmax_share(const View& view) {
   return fused ? 1 : 1 + view.constants.unfused_softmax;
 }
 
-double host_time(const View& view, const Passes& passes) {
+/// Seconds that a layer of experts takes of the host. Where these run one after another, each is launched as
+/// the MLP of a dense layer is.
+double expert_layer_host(const View& view) {
   const Constants& c = view.constants;
-  const double moe = view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node;
-  return ((view.model.layers - view.model.moe_layers) * c.layer +
-          view.model.moe_layers * moe * with_experts(view)) *
-         softmax_share(view) * passes.products / kPasses;
+  const int experts = view.model.experts / view.how.ep;
+  if (!view.how.grouped_experts) return c.layer * (1 + experts * expert_share(view.job));
+  return (view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node) * with_experts(view);
 }
 
-/// Four all-reduces of activations per layer, two more where it is recomputed; with sequence parallelism they
-/// are as many bytes in halves.
+/// Branches off the residual that tensor parallel ranks compute together, each a part: attention, Mamba
+/// blocks and MLPs. Experts that are not split take the tokens that a rank has anyway.
+int split_branches(const ModelShape& model, int expert_tp) {
+  const bool gathers = expert_tp > 1 || model.shared_ffn > 0;
+  return attention_layers(model) + model.mamba_layers + dense_layers(model) +
+         (gathers ? model.moe_layers : 0);
+}
+
+/// Times that each branch makes tensor parallel ranks exchange activations: once forward, once backward, and
+/// once more where it is recomputed.
+double tensor_rounds(const View& view, const Passes& passes) {
+  if (view.how.tp == 1) return 0;
+  const double again = view.how.recompute == Recompute::kFull ? passes.attention - kPasses : 0;
+  return (2 + again) * split_branches(view.model, view.how.expert_tp);
+}
+
+/// Seconds that collectives of tensor and context parallelism take of the host. Those of experts are in what
+/// their layers take of it.
+double collectives_host(const View& view, const Passes& passes) {
+  constexpr double kCall = 35e-6;  // 26 to 47 on hosts of H200 (bench/gpu/launches.py)
+  const Configuration& how = view.how;
+  const double pieces = how.megatron ? how.cp - 1 : std::min(how.cp - 1, 1);
+  return kCall * (tensor_rounds(view, passes) * (how.sequence_parallel ? 2 : 1) +
+                  pieces * passes.attention * attention_layers(view.model));
+}
+
+double host_time(const View& view, const Passes& passes) {
+  const int experts = view.model.moe_layers;
+  const double layers = (view.model.layers - experts) * view.constants.layer +
+                        (experts > 0 ? experts * expert_layer_host(view) : 0);
+  return layers * softmax_share(view) * passes.products / kPasses + collectives_host(view, passes);
+}
+
+/// All-reduces of activations; with sequence parallelism they are as many bytes in halves.
 double tensor_traffic(const View& view, const Passes& passes) {
   const Configuration& how = view.how;
-  if (how.tp == 1) return 0;
-  const double rounds = 4 + (how.recompute == Recompute::kFull ? 2 * (passes.attention - kPasses) : 0);
-  const double bytes = rounds * 2 * (how.tp - 1) / how.tp * kActivationBytes * view.tokens *
-                       view.model.hidden * view.model.layers;
+  const double bytes = tensor_rounds(view, passes) * 2 * (how.tp - 1) / how.tp * kActivationBytes *
+                       view.tokens * view.model.hidden;
   const bool crosses = how.tp > view.gpu.domain;
   const double exposed =
       how.overlap_tp ? view.constants.tensor_exposed_overlap : view.constants.tensor_exposed;
@@ -200,14 +232,33 @@ double expert_traffic(const View& view, double work) {
   return view.constants.expert_exposed * near + between;
 }
 
+/// Keys and values go round all ranks that share a sequence, forward and backward, where their gradients go
+/// round as well. Megatron-LM's pieces travel one by one beside attention to the piece before (ring
+/// attention, arXiv 2310.01889; `cp_comm_type` p2p); PyTorch's context_parallel gathers them all beside
+/// attention to a rank's own.
+double context_traffic(const View& view, const Passes& passes) {
+  const Configuration& how = view.how;
+  if (how.cp == 1) return 0;
+  const ModelShape& m = view.model;
+  const double width =
+      m.kv_lora > 0 ? m.heads * (m.qk_nope + m.qk_rope + m.v_head) : 2.0 * m.kv_heads * m.head_dim;
+  const double bytes =
+      passes.attention * (how.cp - 1) * kActivationBytes * view.tokens * width / how.tp * attention_layers(m);
+  const bool crosses = how.tp * how.cp > view.gpu.domain;
+  const double rate = view.rate(how.megatron ? 1 : std::max(1, view.gpu.domain / how.tp), crosses);
+  const double beside = (how.megatron ? how.cp - 1.0 : 1.0) / how.cp * attention_time(view, passes);
+  return std::max(0.0, bytes / rate - beside);
+}
+
 LayerTimes layer_times(const View& view) {
   const Passes passes = passes_of(view.job);
   const bool nodes = view.how.gpus > view.gpu.domain;
   LayerTimes times;
-  times.device = (products_and_attention(view, passes) + memory_bound(view, passes)) *
+  times.device = (products_time(view, passes) + attention_time(view, passes) + memory_bound(view, passes)) *
                  (nodes ? view.constants.several_nodes : 1);
   times.host = host_time(view, passes);
-  times.traffic = tensor_traffic(view, passes) + expert_traffic(view, times.device);
+  times.traffic =
+      tensor_traffic(view, passes) + context_traffic(view, passes) + expert_traffic(view, times.device);
   return times;
 }
 
@@ -242,20 +293,16 @@ struct RankWeights {
 RankWeights rank_weights(const View& view) {
   const double experts = all_expert_weights(view.model);
   return {.shared = (total_weights(view.model) - experts) / view.how.tp / view.how.pp,
-          .experts = experts / view.how.ep / view.how.pp};
+          .experts = experts / view.how.ep / view.how.expert_tp / view.how.pp};
 }
 
-/// Gradients reduced, parameters gathered, by all data parallel ranks of one step.
-double data_traffic(const View& view, const RankWeights& parts) {
+/// Gradients reduced and parameters gathered in a step, of weights that `ranks` have, every `apart`-th, and
+/// `group` of them share.
+double weight_traffic(const View& view, double weights, int ranks, int group, int apart) {
   const Configuration& how = view.how;
-  const int ranks = view.dp * how.cp;
-  if (ranks == 1) return 0;
-  // Copies of an expert are fewer than data parallel ranks: its part of the traffic is that much less.
-  const int copies = expert_sharding(how);
-  const double weights = parts.shared + parts.experts * (copies - 1) / copies;
-  const int group = how.zero == 3 ? sharding(how) : ranks;
-  const int inside = std::max(1, std::min(group, view.gpu.domain / std::min(how.tp, view.gpu.domain)));
-  const double rate = view.rate(inside, group * how.tp > view.gpu.domain);
+  const int members = how.zero == 3 ? group : ranks;
+  const int inside = std::max(1, std::min(members, view.gpu.domain / std::min(apart, view.gpu.domain)));
+  const double rate = view.rate(inside, static_cast<double>(members) * apart > view.gpu.domain);
   const double trained = how.lora ? 0.01 : 1;
   double bytes = weights * trained * (how.gradient_bytes + kActivationBytes);
   // Parameters are gathered for each pass over each micro-batch, unless a pipeline keeps them.
@@ -263,6 +310,16 @@ double data_traffic(const View& view, const RankWeights& parts) {
     bytes = weights * (2 * kActivationBytes + trained * how.gradient_bytes) * (how.pp > 1 ? 1 : view.batches);
   if (how.zero == 0) bytes = weights * trained * 2 * how.gradient_bytes;
   return bytes * (ranks - 1) / ranks / rate;
+}
+
+/// Copies of an expert are fewer than data parallel ranks, and farther apart: those of a node that is full of
+/// other experts have an adapter each.
+double data_traffic(const View& view, const RankWeights& parts) {
+  const Configuration& how = view.how;
+  const int experts = how.ep * how.expert_tp;
+  const int copies = std::max(1, how.gpus / how.pp / experts);
+  return weight_traffic(view, parts.shared, view.dp * how.cp, sharding(how), how.tp) +
+         weight_traffic(view, parts.experts, copies, expert_sharding(how), experts);
 }
 
 /// Reads and writes two moments, the fp32 weights, the gradient, and the weights themselves.
@@ -279,13 +336,19 @@ double optimizer_time(const View& view, const RankWeights& weights) {
   return bytes / (how.offload_optimizer ? kHostMemory : view.memory_rate());
 }
 
-/// Activations to the next stage and gradients back, of one micro-batch; each tensor parallel rank sends its
-/// part. The interleaved schedule sends beside its work.
-double stage_traffic(const View& view) {
+/// Activations to the next stage and gradients back; each tensor parallel rank sends its part. `work`:
+/// seconds that a stage takes for a micro-batch. The interleaved schedule sends beside the work of other
+/// chunks once the pipeline is full, and waits for what it sends while it fills and drains (Megatron-LM's
+/// `overlap_p2p_comm`, schedules.py), when the first stage has 2 (p - 1) + (v - 1) p chunks on their way.
+double stage_traffic(const View& view, double work) {
   const Configuration& how = view.how;
-  if (how.pp == 1 || how.virtual_stages > 1) return 0;
+  if (how.pp == 1) return 0;
   const bool crosses = how.gpus / how.pp >= view.gpu.domain;
-  return 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
+  const double sent = 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
+  if (how.virtual_stages == 1) return sent * (view.batches + how.pp - 2);
+  const double all = static_cast<double>(view.batches) * how.virtual_stages;
+  const double filling = std::min(all, 2.0 * (how.pp - 1) + (how.virtual_stages - 1.0) * how.pp);
+  return filling * sent + (all - filling) * std::max(0.0, sent - work / how.virtual_stages);
 }
 
 /// Where layers do not come out even, whoever shared them out knew that the last stage has the output layer.
@@ -330,7 +393,7 @@ StepTime step_time(const Job& job, const Constants& constants) {
   const double slowest = even ? mean + tail * (how.pp - 1) / how.pp : slowest_stage(job, layer, tail);
   StepTime time;
   time.bubble = (how.pp - 1) * (even ? mean - tail / how.pp : mean) / how.virtual_stages +
-                view.batches * (slowest - mean) + stage_traffic(view) * (view.batches + how.pp - 2);
+                view.batches * (slowest - mean) + stage_traffic(view, mean);
   time.work = view.batches * (all + head) / how.pp;
   if (const auto measured = constants.layers.find(layer_kind(job)); measured != constants.layers.end()) {
     time.work *= measured->second;

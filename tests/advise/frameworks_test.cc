@@ -105,6 +105,13 @@ TEST(MegatronArguments, SayHowLayersAreSharedOutWhereTheyAreNotAlike) {
   ASSERT_TRUE(share_out_layers(job));
   EXPECT_THAT(megatron_line(job),
               HasSubstr("--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6"));
+  job.model.layers = 62;
+  job.configuration.virtual_stages = 4;
+  ASSERT_TRUE(share_out_layers(job));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--num-layers-per-virtual-pipeline-stage 2 "
+                                            "--account-for-embedding-in-pipeline-split "
+                                            "--account-for-loss-in-pipeline-split"));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("decoder-first")));
 }
 
 TEST(MegatronArguments, NameTheRecipeOfAPrecision) {

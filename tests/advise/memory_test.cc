@@ -31,6 +31,18 @@ TEST(RankMemory, ClosedFormAndTraceSayTheSame) {
   }
 }
 
+TEST(RankMemory, ClosedFormAndTraceSayTheSameWhereTheEndsTakeThePlaceOfALayer) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    Job job = pipeline_job();
+    job.model.layers = 4 * 2 * 3 - 2;
+    job.configuration.recompute = recompute;
+    job.configuration.virtual_stages = 2;
+    ASSERT_TRUE(share_out_layers(job));
+    for (const int stage : {0, 1, 3}) EXPECT_NEAR(difference(job, stage), 0, 0.01) << stage;
+    EXPECT_EQ(fullest_rank(job, chunk_memory(job)).stage, 1);
+  }
+}
+
 /// DeepSeek-V3 on 16 stages, which differs by one layer of multi-token prediction.
 Job predicting_job(int layers) {
   Job job{.model = known_model("deepseek_v3"), .gpu = known_gpu("h100"), .configuration = {}};

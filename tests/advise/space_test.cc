@@ -150,6 +150,23 @@ TEST(Grid, HasPipelinesThatDoNotDivideTheLayersAsTheyAreSharedOut) {
   EXPECT_EQ(Grid(space).count(1), 0) << "thirty stages of two leave one layer for the first and the last";
 }
 
+TEST(Grid, HasVirtualStagesWhereTheEndsTakeThePlaceOfALayer) {
+  const auto chunks = [](const char* model, const char* stages) {
+    Space space = space_of(model, 64);
+    space.fixed = {{"tp", "1"}, {"cp", "1"}, {"gpus", "64"}, {"pp", stages}};
+    space.global_batch = 512;
+    std::set<int> found;
+    Grid(space).for_each([&](const Job& job) {
+      found.insert(job.configuration.virtual_stages);
+      return true;
+    });
+    return found;
+  };
+  EXPECT_EQ(chunks("llama31_405b", "8"), (std::set<int>{1, 2, 4, 8, 16}));           // of 126 layers and two
+  EXPECT_EQ(chunks("qwen3_235b_a22b", "4"), (std::set<int>{1, 2, 3, 4, 6, 8, 12}));  // of 94 and two
+  EXPECT_EQ(chunks("qwen3_235b_a22b", "2"), (std::set<int>{1}));  // which stages of 47 are not
+}
+
 TEST(Grid, SplitsKeysByWholeHeadsUnlessTheyAreLatent) {
   Space space = space_of("llama3_8b", 8);
   space.model.kv_heads = 2;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "advise/layers.h"
+
 namespace stweaver {
 namespace {
 
@@ -132,6 +134,84 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   EXPECT_LE(traffic(near), hidden);
 }
 
+/// Seconds that a step spends on traffic; data parallel traffic that can be hidden is.
+double traffic_of(const Job& job) {
+  Constants constants = known_constants("megatron");
+  constants.data_exposed = 0;
+  return step_time(job, constants).traffic;
+}
+
+TEST(StepTime, CopiesOfExpertsInOtherNodesMeetOverOneAdapter) {
+  Job job = job_of("qwen3_235b_a22b");
+  job.configuration.tp = job.configuration.pp = 1;
+  job.configuration.ep = 8;  // a node full of them, so that each node has one copy of each
+  job.configuration.zero = 3;
+  Constants constants;
+  constants.data_exposed = 1;
+  const double weights = all_expert_weights(job.model) / job.configuration.ep;
+  const double bytes = weights * (2 * 2 + job.configuration.gradient_bytes) * 7 / 8;
+  const double least = micro_batches(job.configuration) * bytes / job.gpu.network;
+  EXPECT_GT(step_time(job, constants).traffic, least);
+}
+
+TEST(StepTime, KeysAndValuesTravelBesideAttention) {
+  Job near = job_of("llama3_8b");
+  near.configuration.pp = 1;
+  near.configuration.tp = near.configuration.cp = 8;
+  near.gpu.domain = 64;
+  Job far = near;
+  far.gpu.domain = 8;
+  EXPECT_GT(traffic_of(far), 1.2 * traffic_of(near));
+  far.configuration.sequence = near.configuration.sequence = 131072;
+  EXPECT_DOUBLE_EQ(traffic_of(far), traffic_of(near));
+  far.configuration.megatron = near.configuration.megatron = false;  // gathers them before it can begin
+  EXPECT_GT(traffic_of(far), traffic_of(near));
+}
+
+TEST(StepTime, TensorParallelRanksGatherWhatTheyCompute) {
+  Job job = job_of("qwen3_30b_a3b");
+  const double attention = traffic_of(job);  // each rank has whole experts
+  job.configuration.expert_tp = 4;
+  EXPECT_NEAR(traffic_of(job) / attention, 2, 1e-9);
+  job.configuration.expert_tp = 1;
+  job.model.shared_ffn = 768;
+  EXPECT_NEAR(traffic_of(job) / attention, 2, 1e-9);
+}
+
+TEST(StepTime, CollectivesTakeTimeOfTheHost) {
+  Constants constants;
+  constants.matrix = constants.attention = constants.streaming = 1e9;  // a device that takes no time
+  constants.layer = 0;
+  const auto calls = [&constants](int tp, int cp, bool sequence_parallel) {
+    Job job = job_of("llama3_70b");
+    job.configuration.tp = tp;
+    job.configuration.cp = cp;
+    job.configuration.sequence_parallel = sequence_parallel;
+    const int stage = job.model.layers / job.configuration.pp;
+    const double layers = 1.0 * micro_batches(job.configuration) * stage;
+    return step_time(job, constants).work / 35e-6 / layers;
+  };
+  EXPECT_NEAR(calls(1, 1, true), 0, 0.01);
+  EXPECT_NEAR(calls(4, 1, false), 4, 0.01);
+  EXPECT_NEAR(calls(4, 1, true), 8, 0.01);
+  EXPECT_NEAR(calls(1, 4, true), 9, 0.01);
+}
+
+TEST(StepTime, AnInterleavedPipelineWaitsForSendsWhileItFills) {
+  // How much longer pipelines take whose stages are in other nodes.
+  const auto sending = [](int virtual_stages, int batch) {
+    Job job = job_of("llama3_70b");
+    job.configuration.virtual_stages = virtual_stages;
+    job.configuration.global_batch = batch;
+    const double far = step_time(job, known_constants("megatron")).bubble;
+    job.gpu.network = 1e15;
+    return far - step_time(job, known_constants("megatron")).bubble;
+  };
+  const double sent = sending(1, 256) / (64 + 4 - 2);
+  EXPECT_NEAR(sending(5, 256) / sent, 2 * 3 + 4 * 4, 0.01);
+  EXPECT_NEAR(sending(5, 512) / sent, 2 * 3 + 4 * 4, 0.01);
+}
+
 TEST(StepTime, WritesAndReadsWhatOperatorsThatAreNotFusedHandOn) {
   Job job = job_of("llama3_8b");
   job.configuration.tp = job.configuration.pp = 1;
@@ -201,6 +281,22 @@ TEST(StepTime, AdaptersAreLaunchedWithTwoOfThreePasses) {
   const double trained = step_time(job, constants).work;
   job.configuration.lora = true;
   EXPECT_NEAR(step_time(job, constants).work / trained, 2.0 / 3, 0.01);
+}
+
+TEST(StepTime, ExpertsInALoopAreLaunchedOneByOne) {
+  Constants constants;
+  constants.layer = 1;  // all that counts
+  Job job = job_of("qwen3_30b_a3b");
+  job.configuration.pp = 1;
+  use_pytorch_modules(job);
+  const double share = expert_share(job);
+  EXPECT_GT(share, 0.1);
+  EXPECT_LT(share, 0.5);
+  const double alone = step_time(job, constants).work;
+  job.configuration.ep = 8;
+  EXPECT_NEAR(alone / step_time(job, constants).work, (1 + 128 * share) / (1 + 16 * share), 0.01);
+  job.configuration.grouped_experts = true;
+  EXPECT_LT(step_time(job, constants).work, 0.1 * alone);
 }
 
 TEST(StepTime, SoftmaxOfAnOddNumberOfHeadsIsLaunchedInPieces) {

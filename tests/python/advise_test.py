@@ -200,11 +200,19 @@ def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run
     assert "--activation_checkpoint.mode" in choice["torchtitan"]
 
 
-def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(answer: Answer) -> None:
-    given = ["advise", "llama31_405b", "--gpus", "1024", "--gpu", "h100", "--fix", "pp=16", "--choices", "2"]
-    for choice in answer(*given)["choices"]:
-        assert "--decoder-first-pipeline-num-layers 7" in choice["megatron"]
-        assert "--decoder-last-pipeline-num-layers 7" in choice["megatron"]
+@pytest.mark.parametrize(
+    ("fixed", "told"),
+    [
+        ("vp=1", "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 7"),
+        ("vp=4", "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"),
+    ],
+)
+def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(
+    answer: Answer, fixed: str, told: str
+) -> None:
+    given = ["advise", "llama31_405b", "--gpus", "1024", "--gpu", "h100", "--choices", "2"]
+    for choice in answer(*given, "--fix", "pp=16", "--fix", fixed)["choices"]:
+        assert told in choice["megatron"]
 
 
 @pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
