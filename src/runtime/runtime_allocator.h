@@ -102,9 +102,10 @@ class RuntimeAllocator {
   /// Between two steps: lays a plan of longer steps out for those of this run, where the arena held much more
   /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
   bool fit_lengths();
-  /// Whether the arena held more in the last step than ever before and than the plan needs, and beyond the
-  /// budget more than the slack and than in any step without a plan.
-  [[nodiscard]] bool plan_costs_memory() const;
+  /// Whether for the second time under a plan the arena held more in a step than ever before and than the
+  /// plan needs, and beyond the budget more than the slack and than in any step without a plan. Asked between
+  /// steps.
+  bool plan_costs_memory();
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
@@ -164,7 +165,6 @@ class RuntimeAllocator {
 
   [[nodiscard]] bool serves() const { return follower_ || places_unplanned_; }
   [[nodiscard]] Interval plan_range() const { return follower_ ? follower_->range() : Interval{}; }
-  [[nodiscard]] bool plan_raised_peak() const;
   [[nodiscard]] Bytes held_in_last_step() const;
 
   mutable std::mutex mutex_;
@@ -179,9 +179,10 @@ class RuntimeAllocator {
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
-  std::int64_t loose_steps_ = 0;  ///< in which a plan held much more than the budget
-  Bytes excess_ = 0;              ///< the most held beyond the budget in a step without a plan
-  Tick refused_until_ = 0;        ///< the device has no memory until then
+  int loose_steps_ = 0;     ///< in which a plan held much more than the budget
+  int costly_steps_ = 0;    ///< in which it cost memory
+  Bytes excess_ = 0;        ///< the most held beyond the budget in a step without a plan
+  Tick refused_until_ = 0;  ///< the device has no memory until then
   Tick now_ = 0;
   Tick step_began_ = 0;
   Tick step_before_began_ = 0;

@@ -69,7 +69,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, region.upper);
   if (is_proven) follower_->prove();
-  loose_steps_ = 0;
+  loose_steps_ = costly_steps_ = 0;
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());
@@ -113,29 +113,26 @@ bool RuntimeAllocator::follows_plan() const {
   return follower_.has_value();
 }
 
-/// Whether the arena held more in the last step than ever before, under a plan.
-bool RuntimeAllocator::plan_raised_peak() const {
-  return follower_ && accounts_.peak_was_raised();
-}
-
 bool RuntimeAllocator::fit_lengths() {
   const std::scoped_lock lock(mutex_);
-  const Bytes budget = memory_.budget();
-  if (!plan_raised_peak() || held_in_last_step() <= budget + budget / policy_.misfit_share) return false;
+  if (!follower_ || !accounts_.peak_was_raised()) return false;
+  if (held_in_last_step() <= memory_.budget() + memory_.budget() / policy_.misfit_share) return false;
   if (++loose_steps_ < policy_.patience || !follower_->fit_lengths()) return false;
   memory_.spare(plan_range());
   return true;
 }
 
-bool RuntimeAllocator::plan_costs_memory() const {
+bool RuntimeAllocator::plan_costs_memory() {
   const std::scoped_lock lock(mutex_);
-  if (!plan_raised_peak()) return false;
+  if (!follower_ || !accounts_.peak_was_raised()) return false;
   // The job that a saved plan was made from came to hold what the plan needs, and so may this one; what it
   // asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
   const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
-  return held_in_last_step() > std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
+  if (held_in_last_step() <= std::max(memory_.budget() + beyond, needed + policy_.slack(needed)))
+    return false;
+  return ++costly_steps_ >= policy_.patience;
 }
 
 /// The most behind the arena.
