@@ -148,6 +148,12 @@ Region Placer::region_of(Bytes size) const {
   return size < policy_->large ? Region::kMedium : Region::kLarge;
 }
 
+/// Memory that one may keep from moving to save so many driver calls that map extents, and those that take
+/// what these lack from elsewhere, about one for each `large` bytes.
+Bytes Placer::worth_of_calls(Bytes maps, Bytes lacking) const {
+  return maps * policy_->pinned_per_call + lacking * policy_->pinned_per_call / policy_->large;
+}
+
 std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
@@ -162,7 +168,7 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region,
                                         const StreamOrder::Usable& usable) {
   std::optional<Bytes> best;
-  Bytes least = policy_->pinned_per_call + 1;
+  Bytes least = std::min(memory_->page_size(), worth_of_calls(1, size)) + 1;
   std::size_t from = 0;  // of extents: gaps come in order
   memory_->free_space.each_fitting(size, region, usable, [&](const Interval& gap) {
     if (const std::optional<Bytes> at = memory_->fit_at_ends(gap, size, least, from)) best = at;
@@ -177,14 +183,12 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
   const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
   Bytes least = kAny;
-  // A large request costs the memory that cannot move for as long as it lives, and driver calls: one for each
-  // extent that is mapped, and about one for each `large` bytes that are taken from elsewhere for them.
+  // A large request costs the memory that cannot move for as long as it lives, and driver calls.
   const auto cost_of = [&](const Window& window, const Memory::Ends& ends) {
     if (!is_large) return window.lacking;
     const Bytes pinned = window.lacking + window.movable + ends.lacking + ends.stranded;
     const Bytes calls = window.stretches + ends.unfilled;
-    return pinned + calls * policy_->pinned_per_call +
-           window.lacking * policy_->pinned_per_call / policy_->large;
+    return pinned + worth_of_calls(calls, window.lacking);
   };
   Candidates candidates(size, region.lower, most_stranded, [&](const Window& window) {
     if (cost_of(window, {}) >= least) return;

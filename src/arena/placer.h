@@ -11,10 +11,10 @@ namespace stweaver {
 ///
 /// - Small requests take the lowest gap that is large enough, medium ones the smallest. Each class has
 ///   addresses of its own, so that a small block pins no memory among large ones.
-/// - Large requests take the gap in which they strand the fewest bytes, and none where that is more than a
-///   driver call is worth. An idle extent that a request takes a part of cannot move for as long as the
-///   request lives; so extents keep the sizes of the requests that they were made for, and idle ones can be
-///   moved whole.
+/// - Large requests take the gap in which they strand the fewest bytes, and none where that is more than the
+///   driver calls for a new place are worth, or a page. An idle extent that a request takes a part of cannot
+///   move for as long as the request lives; so extents keep the sizes of the requests that they were made
+///   for, and idle ones can be moved whole.
 ///
 /// Requests that find no gap go where the least memory is missing, large ones where they keep the least from
 /// moving and driver calls are few. Gaps need no wait for another stream.
@@ -35,6 +35,7 @@ class Placer {
 
  private:
   [[nodiscard]] Region region_of(Bytes size) const;
+  [[nodiscard]] Bytes worth_of_calls(Bytes maps, Bytes lacking) const;
   std::optional<Bytes> find_large(Bytes size, const Interval& region, const StreamOrder::Usable& usable);
   [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, const Interval& region,
                                                        StreamIndex stream) const;

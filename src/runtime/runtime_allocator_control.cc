@@ -124,15 +124,15 @@ bool RuntimeAllocator::fit_lengths() {
 
 bool RuntimeAllocator::plan_costs_memory() {
   const std::scoped_lock lock(mutex_);
-  if (!follower_ || !accounts_.peak_was_raised()) return false;
+  if (!follower_) return false;
   // The job that a saved plan was made from came to hold what the plan needs, and so may this one; what it
   // asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
   const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
-  if (held_in_last_step() <= std::max(memory_.budget() + beyond, needed + policy_.slack(needed)))
-    return false;
-  return ++costly_steps_ >= policy_.patience;
+  const Bytes most = std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
+  costly_steps_ = accounts_.peak_was_raised() && held_in_last_step() > most ? costly_steps_ + 1 : 0;
+  return costly_steps_ >= policy_.patience;
 }
 
 /// The most behind the arena.
