@@ -44,13 +44,19 @@ class PlanFit {
   }
 
   /// A plan is followed from now on.
-  void start() { misfits_ = fits_ = astray_ = 0; }
+  void start() { misfits_ = fits_ = astray_ = costly_ = 0; }
 
   /// Whether in the last steps hardly a request found its place, of `planned` that have one: to look for
   /// others costs more time than to have no plan. To be asked after each step.
   bool is_lost(const StepStatistics& step, std::int64_t planned) {
     astray_ = step.served.planned < planned / policy_->astray_share ? astray_ + 1 : 0;
     return astray_ >= policy_->patience && bear_more();
+  }
+
+  /// Whether the last steps all held more memory than without a plan; an odd one may. Asked after each step.
+  bool is_costly(bool held_more) {
+    costly_ = held_more ? costly_ + 1 : 0;
+    return costly_ >= policy_->patience;
   }
 
   /// Whether the job has changed: the last steps did not fit a plan of `planned` bytes, and were no odd ones
@@ -80,6 +86,7 @@ class PlanFit {
   int misfits_ = 0;         ///< steps in a row that the plan did not fit
   int fits_ = 0;            ///< steps in a row that it fitted
   int astray_ = 0;          ///< steps in a row in which few requests found their places
+  int costly_ = 0;          ///< steps in a row that held more than without a plan
   int patience_;            ///< misfits to bear
 };
 

@@ -102,9 +102,9 @@ class RuntimeAllocator {
   /// Between two steps: lays a plan of longer steps out for those of this run, where the arena held much more
   /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
   bool fit_lengths();
-  /// Whether in the last two steps the arena held more under a plan than ever before and than the plan needs,
-  /// and beyond the budget more than the slack and than in any step without a plan. To be asked after each.
-  bool plan_costs_memory();
+  /// Whether in the last step the arena held more under a plan than ever before and than the plan needs, and
+  /// beyond the budget more than the slack and than in any step without a plan.
+  [[nodiscard]] bool plan_costs_memory() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
@@ -179,7 +179,6 @@ class RuntimeAllocator {
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
   int loose_steps_ = 0;     ///< in which a plan held much more than the budget
-  int costly_steps_ = 0;    ///< in a row in which it cost memory
   Bytes excess_ = 0;        ///< the most held beyond the budget in a step without a plan
   Tick refused_until_ = 0;  ///< the device has no memory until then
   Tick now_ = 0;

@@ -69,7 +69,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, region.upper);
   if (is_proven) follower_->prove();
-  loose_steps_ = costly_steps_ = 0;
+  loose_steps_ = 0;
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());
@@ -122,17 +122,14 @@ bool RuntimeAllocator::fit_lengths() {
   return true;
 }
 
-bool RuntimeAllocator::plan_costs_memory() {
+bool RuntimeAllocator::plan_costs_memory() const {
   const std::scoped_lock lock(mutex_);
-  if (!follower_) return false;
-  // The job that a saved plan was made from came to hold what the plan needs, and so may this one; what it
-  // asks for beside the plan is slack's.
+  if (!follower_ || !accounts_.peak_was_raised()) return false;
+  // A job with a saved plan may come to hold what that needs; what it asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
   // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
   const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
-  const Bytes most = std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
-  costly_steps_ = accounts_.peak_was_raised() && held_in_last_step() > most ? costly_steps_ + 1 : 0;
-  return costly_steps_ >= policy_.patience;
+  return held_in_last_step() > std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
 }
 
 /// The most behind the arena.

@@ -36,6 +36,14 @@ class PlanFitTest : public testing::Test {
   PlanFit fit{policy};
 };
 
+TEST_F(PlanFitTest, BearsACostlyStepNowAndThenAndNoTwoInARow) {
+  for (int step = 0; step < 20; ++step) EXPECT_FALSE(fit.is_costly(step % 2 == 0));
+  EXPECT_FALSE(fit.is_costly(true));
+  fit.start();
+  EXPECT_FALSE(fit.is_costly(true)) << "under another plan";
+  EXPECT_TRUE(fit.is_costly(true));
+}
+
 TEST_F(PlanFitTest, FollowsAPlanThatFits) {
   for (int step = 0; step < 1000; ++step) EXPECT_EQ(fitting(), Verdict::kFollow);
 }

@@ -219,7 +219,6 @@ bool costs_memory_after(bool step_beyond_budget, StepShape shape) {
   allocator.begin_step();
   EXPECT_EQ(allocator.statistics().last_step.peaks.reserved, 372 * kMiB);
   allocator.free(weights);
-  EXPECT_FALSE(allocator.plan_costs_memory()) << "one such step is borne";
   return allocator.plan_costs_memory();
 }
 
