@@ -66,6 +66,11 @@ struct AnyStream {
   [[nodiscard]] static bool may_use(std::size_t, Tick) { return true; }
 };
 
+/// Accepts every place.
+struct Anywhere {
+  bool operator()(Bytes) const { return true; }
+};
+
 /// The gaps of an address range, in order of offset. Neighbours freed on the same stream are one gap; those
 /// of different streams stay apart, because another stream may take them only behind a wait.
 ///
@@ -109,16 +114,16 @@ class FreeSpace {
   /// Takes an idle range away.
   void take(Bytes offset, Bytes size);
 
-  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside `within`, beside
-  /// the ranges of `taken` (ordered, no two touching), and usable.
-  template <typename Usable>
+  /// Where the smallest gap of at least `size` bytes begins, the lowest of equals: inside `within`, usable,
+  /// beside the ranges of `taken` (ordered, no two touching), and where `may_begin(offset)`.
+  template <typename Usable, typename MayBegin = Anywhere>
   std::optional<Bytes> best_fit(Bytes size, Interval within, const Usable& usable,
-                                std::span<const Interval> taken = {}) {
+                                std::span<const Interval> taken = {}, MayBegin may_begin = {}) {
     Bytes best = 0;
     Bytes best_length = kNone;
     each_fitting(size, within, usable, [&](const Interval& gap) {
       each_rest(gap, taken, [&](const Interval& rest) {
-        if (rest.length() < size || rest.length() >= best_length) return;
+        if (rest.length() < size || rest.length() >= best_length || !may_begin(rest.lower)) return;
         best = rest.lower;
         best_length = rest.length();
       });

@@ -76,6 +76,25 @@ Bytes Memory::missing(const Interval& range) const {
   return missing;
 }
 
+bool Memory::is_vacant(const Interval& range) const {
+  Bytes vacant = missing(range);
+  (void)free_space.visit(range.lower, range.length(), [&](const Gap& gap) {
+    vacant += shared({gap.offset, gap.end}, range);
+    return true;
+  });
+  return vacant == range.length();
+}
+
+Bytes Memory::pinned_by(const Interval& place) const {
+  Bytes pinned = 0;
+  visit_extents(place, [&](const Interval& extent) {
+    const Bytes rest = extent.length() - shared(extent, place);
+    if (rest > 0 && free_space.is_idle(extent.lower, extent.length())) pinned += rest;
+    return true;
+  });
+  return pinned;
+}
+
 /// What a block at `place`, which begins or ends in the extent, pins of the rest of it.
 Bytes Memory::stranded(const Extent& extent, const Interval& place) const {
   // What else is in the extent may be gone before the block is: then all of the rest is pinned.
@@ -170,7 +189,7 @@ bool Memory::make_room(const Interval& range) {
   return excess() <= 0;
 }
 
-bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
+bool Memory::back(const Interval& range, const Interval& within, Bytes block, Bytes most) {
   if (range.empty()) return true;
   if (!take_addresses() || range.upper > addresses_) return false;
   const Interval pages = whole_pages(range);
@@ -183,7 +202,6 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block) {
   const bool is_exact = block <= page_size();
   const Interval filled = {align_up(range.lower, page_size()), range.upper / page_size() * page_size()};
   const Interval cuts = is_exact || range.length() >= policy_->large ? filled : Interval{};
-  const Bytes most = is_exact ? policy_->most_extent : block;
   if (map_all(blocks, cuts, most)) return true;
   hold_ = std::min(hold_, mapped_);  // more than the device has cannot be held
   reclaim_all(pages);

@@ -65,10 +65,10 @@ class Memory {
   /// needs a region, and to ask takes longer than all else.
   Interval region(Region which);
 
-  /// Puts memory behind all of `range`; what is new is idle. While the budget allows it, whole blocks of
-  /// `block` bytes inside `within` are mapped at once. False when the device has not enough, even with all
-  /// that is idle.
-  bool back(const Interval& range, const Interval& within, Bytes block);
+  /// Puts memory behind all of `range`; what is new is idle, in extents of `most` bytes at most. While the
+  /// budget allows it, whole blocks of `block` bytes inside `within` are mapped at once, in place of the
+  /// pages that are lacking. False when the device has not enough, even with all that is idle.
+  bool back(const Interval& range, const Interval& within, Bytes block, Bytes most);
 
   /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
   bool make_room(const Interval& range);
@@ -116,6 +116,8 @@ class Memory {
 
   /// How many bytes of `range` have no memory.
   [[nodiscard]] Bytes missing(const Interval& range) const;
+  /// Whether no block is in `range`: what of it has memory is idle.
+  [[nodiscard]] bool is_vacant(const Interval& range) const;
   /// Calls visit(Interval) for each extent that overlaps the range, by offset, until it returns false.
   template <typename Visit>
   void visit_extents(const Interval& range, Visit visit) const {
@@ -126,6 +128,9 @@ class Memory {
   void visit_joined_extents(const Interval& range, Until until, Visit visit) const {
     extents_.visit_joined(range, until, visit);
   }
+  /// What a block at an idle place that has memory would leave idle of extents that can move as things are.
+  [[nodiscard]] Bytes pinned_by(const Interval& place) const;
+
   /// What a block in the region of large requests would take beside its own bytes.
   struct Ends {
     Bytes lacking = 0;   ///< bytes without memory of the pages that it begins and ends in

@@ -154,6 +154,16 @@ Bytes Placer::worth_of_calls(Bytes maps, Bytes lacking) const {
   return maps * policy_->pinned_per_call + lacking * policy_->pinned_per_call / policy_->large;
 }
 
+/// What a request may strand in a gap: no more than driver calls for a new place are worth, or a page.
+Bytes Placer::most_stranded(Bytes size) const {
+  return std::min(memory_->page_size(), worth_of_calls(1, size));
+}
+
+bool Placer::may_take(const Interval& place) const {
+  const Bytes size = place.length();
+  return memory_->may_hold(size) || memory_->pinned_by(place) <= most_stranded(size);
+}
+
 std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
   const Region which = region_of(size);
   const Interval region = memory_->region(which);
@@ -168,7 +178,7 @@ std::optional<Bytes> Placer::find(Bytes size, StreamIndex stream) {
 std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region,
                                         const StreamOrder::Usable& usable) {
   std::optional<Bytes> best;
-  Bytes least = std::min(memory_->page_size(), worth_of_calls(1, size)) + 1;
+  Bytes least = most_stranded(size) + 1;
   std::size_t from = 0;  // of extents: gaps come in order
   memory_->free_space.each_fitting(size, region, usable, [&](const Interval& gap) {
     if (const std::optional<Bytes> at = memory_->fit_at_ends(gap, size, least, from)) best = at;
@@ -237,7 +247,8 @@ std::optional<Interval> Placer::find_window(Bytes size, StreamIndex stream) {
 bool Placer::extend(const Interval& window) {
   const Interval region = memory_->region(region_of(window.length()));
   const bool is_exact = overlaps(window, memory_->region(Region::kLarge));
-  return memory_->back(window, region, is_exact ? memory_->page_size() : policy_->block);
+  if (is_exact) return memory_->back(window, region, memory_->page_size(), policy_->most_extent);
+  return memory_->back(window, region, policy_->block, policy_->block);
 }
 
 }  // namespace stweaver

@@ -27,6 +27,9 @@ class Placer {
   /// Where `size` idle bytes begin that `stream` may use as things are.
   std::optional<Bytes> find(Bytes size, StreamIndex stream);
 
+  /// Whether a request may take an idle place, by what would not move for as long as it lives.
+  [[nodiscard]] bool may_take(const Interval& place) const;
+
   /// Where `size` bytes would cost the least; nothing when no addresses are left.
   std::optional<Interval> find_window(Bytes size, StreamIndex stream);
 
@@ -36,6 +39,7 @@ class Placer {
  private:
   [[nodiscard]] Region region_of(Bytes size) const;
   [[nodiscard]] Bytes worth_of_calls(Bytes maps, Bytes lacking) const;
+  [[nodiscard]] Bytes most_stranded(Bytes size) const;
   std::optional<Bytes> find_large(Bytes size, const Interval& region, const StreamOrder::Usable& usable);
   [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, const Interval& region,
                                                        StreamIndex stream) const;

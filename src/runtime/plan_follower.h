@@ -76,9 +76,10 @@ class PlanFollower {
   /// Whether the stream's last requests were nothing like the plan.
   [[nodiscard]] bool is_astray(StreamIndex stream) const { return matcher_.is_astray(stream); }
 
+  [[nodiscard]] bool knows(StreamIndex stream) const { return matcher_.knows(stream); }
   /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
   /// knows its requests: it may be another job's.
-  [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || matcher_.knows(stream); }
+  [[nodiscard]] bool is_believed(StreamIndex stream) const { return is_proven_ || knows(stream); }
   /// A step was as planned.
   void prove() { is_proven_ = true; }
   /// Between two steps: lays slots out for the longest step of this run so far, if they are larger and a step

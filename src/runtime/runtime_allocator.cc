@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 namespace stweaver {
@@ -96,13 +97,17 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_in_plan(const Allo
 }
 
 /// The smallest gap that the plan leaves alone while the request lives, or any where the stream does
-/// something else than the plan, but for small requests: they would pin what is around them.
+/// something else than the plan, but for small requests. None where more would be kept from moving than
+/// elsewhere in the arena.
 std::optional<Bytes> RuntimeAllocator::find_gap_in_plan(const AllocParams& asked, Time life) {
   if (memory_.free_space.idle() < asked.rounded) return std::nullopt;
   const StreamOrder::Usable usable = order_.usable_by(asked.stream);
-  if (follower_->is_astray(asked.stream) && asked.rounded > policy_.small)
-    return memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
-  return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, follower_->used_within(life));
+  const bool takes_any = follower_->is_astray(asked.stream) && asked.rounded > policy_.small;
+  const auto taken = takes_any ? std::span<const Interval>() : follower_->used_within(life);
+  const auto may_begin = [&](Bytes at) {
+    return !places_unplanned_ || placer_.may_take({at, at + asked.rounded});
+  };
+  return memory_.free_space.best_fit(asked.rounded, plan_range(), usable, taken, may_begin);
 }
 
 /// Takes a planned place if it is idle and the stream can be made to come after the one that used it last.
@@ -114,24 +119,17 @@ bool RuntimeAllocator::take_planned(const Interval& place, const AllocParams& as
     pending_.release_passed();
     if (take_it() || (pending_.release_overlapping(place, asked.handle, now_) && take_it())) return true;
   }
-  return back_planned(place) && take_it();
+  return back_planned(place, asked.stream) && take_it();
 }
 
-/// Puts memory behind a planned place where no block is. Whether some was missing.
-bool RuntimeAllocator::back_planned(const Interval& place) {
-  const Bytes missing = memory_.missing(place);
+/// Puts memory behind a planned place where no block is; behind nothing else where the stream does not do as
+/// planned. Whether some was missing.
+bool RuntimeAllocator::back_planned(const Interval& place, StreamIndex stream) {
   // A gap beside the range lost its memory when what kept it there was gone.
-  if (missing == 0 || now_ < refused_until_ || !overlaps(place, plan_range())) return false;
-  Bytes idle = 0;
-  (void)memory_.free_space.visit(place.lower, place.length(), [&](const Gap& gap) {
-    idle += std::min(gap.end, place.upper) - std::max(gap.offset, place.lower);
-    return true;
-  });
-  if (idle + missing != place.length()) return false;
-  const bool has_memory = memory_.back(place, plan_range(), planned_block());
-  if (!has_memory) note_refusal();
-  note_arena();
-  return has_memory;
+  if (now_ < refused_until_ || !overlaps(place, plan_range()) || memory_.missing(place) == 0) return false;
+  if (!memory_.is_vacant(place)) return false;
+  const Bytes block = follower_->knows(stream) ? planned_block() : memory_.page_size();
+  return note_backing(memory_.back(place, plan_range(), block, planned_block()));
 }
 
 /// In what blocks memory for planned requests is mapped. Where steps are alike all of a range is going to be
@@ -162,16 +160,17 @@ std::optional<RuntimeAllocator::Grant> RuntimeAllocator::find_unplanned(const Al
     const std::optional<Bytes> gap = memory_.free_space.best_fit(asked.rounded, plan_range(), usable);
     if (gap) return take(Source::kReused, *gap, asked);
   }
-  const bool has_memory = window && placer_.extend(*window);
-  if (!has_memory) note_refusal();
-  note_arena();
+  const bool has_memory = note_backing(window && placer_.extend(*window));
   return has_memory ? std::optional(take(Source::kElsewhere, window->lower, asked)) : std::nullopt;
 }
 
-/// The device has no memory: it is not asked for a while.
-void RuntimeAllocator::note_refusal() {
+/// The device was asked for memory. Where it has none, it is not asked for a while.
+bool RuntimeAllocator::note_backing(bool has_memory) {
+  note_arena();
+  if (has_memory) return true;
   refused_until_ = now_ + policy_.refused_calls;
   accounts_.note_refusal();
+  return false;
 }
 
 RuntimeAllocator::Grant RuntimeAllocator::take(Source source, Bytes offset, const AllocParams& asked) {

@@ -147,7 +147,7 @@ class RuntimeAllocator {
   std::optional<Grant> find_in_plan(const AllocParams& asked, Unplanned& why);
   std::optional<Bytes> find_gap_in_plan(const AllocParams& asked, Time life);
   bool take_planned(const Interval& place, const AllocParams& asked);
-  bool back_planned(const Interval& place);
+  bool back_planned(const Interval& place, StreamIndex stream);
   [[nodiscard]] Bytes planned_block() const;
   std::optional<Grant> find_unplanned(const AllocParams& asked);
   Grant take(Source source, Bytes offset, const AllocParams& asked);
@@ -155,7 +155,7 @@ class RuntimeAllocator {
 
   bool come_to_rest();
   bool reclaim();
-  void note_refusal();
+  bool note_backing(bool has_memory);
   void note_out_of_memory(Bytes size);
   void free_in_arena(const LivingBlock& block);
   void wind_down();

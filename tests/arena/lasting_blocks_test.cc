@@ -19,7 +19,7 @@ class LastingBlocksTest : public testing::Test {
  protected:
   void back(const Interval& range) {
     memory.hold(memory.mapped() + range.length());
-    ASSERT_TRUE(memory.back(range, range, range.length()));
+    ASSERT_TRUE(memory.back(range, range, range.length(), range.length()));
   }
   void live(const Interval& range, Tick born, Source source = Source::kElsewhere) {
     blocks.insert({.address = memory.address_of(range.lower),

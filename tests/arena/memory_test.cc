@@ -20,6 +20,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr Interval kEverywhere = {0, 4 * kGiB};
+constexpr Bytes kMostExtent = ArenaPolicy().most_extent;
 
 /// No memory beyond the most ever in use.
 ArenaPolicy without_slack() {
@@ -33,7 +34,7 @@ ArenaPolicy without_slack() {
 class MemoryTest : public testing::Test {
  protected:
   /// Whole requests are extents of their own.
-  bool back(const Interval& range) { return memory.back(range, kEverywhere, kPage); }
+  bool back(const Interval& range) { return memory.back(range, kEverywhere, kPage, policy.most_extent); }
   /// A block lives in that range from now on.
   void use(const Interval& range) {
     ASSERT_TRUE(back(range));
@@ -119,23 +120,50 @@ TEST_F(MemoryTest, MapsOnlyWhatIsMissing) {
 
 TEST_F(MemoryTest, MapsWholeBlocksInsideTheirRangeWhileThereIsSlack) {
   policy.least_slack = 64 * kPage;
-  ASSERT_TRUE(memory.back({11 * kPage, 11 * kPage + 512}, pages(0, 100), 8 * kPage));
+  ASSERT_TRUE(memory.back({11 * kPage, 11 * kPage + 512}, pages(0, 100), 8 * kPage, 8 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(8, 16)));
-  ASSERT_TRUE(memory.back(pages(15, 18), pages(0, 100), 8 * kPage));
+  ASSERT_TRUE(memory.back(pages(15, 18), pages(0, 100), 8 * kPage, 8 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(8, 16), pages(16, 24)));
-  ASSERT_TRUE(memory.back(pages(35, 36), {34 * kPage, 37 * kPage - 512}, 8 * kPage));
+  ASSERT_TRUE(memory.back(pages(35, 36), {34 * kPage, 37 * kPage - 512}, 8 * kPage, 8 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(8, 16), pages(16, 24), pages(34, 37))) << "none beyond";
+}
+
+TEST_F(MemoryTest, MapsNoMoreThanIsLackingInPlaceOfBlocksOfAPage) {
+  policy.least_slack = 64 * kPage;
+  ASSERT_TRUE(memory.back({11 * kPage, 13 * kPage + 512}, kEverywhere, kPage, 2 * kPage));
+  EXPECT_THAT(extents(), ElementsAre(pages(11, 13), pages(13, 14)));
+  ASSERT_TRUE(memory.back(pages(20, 25), kEverywhere, kPage, 2 * kPage));
+  EXPECT_THAT(extents(),
+              ElementsAre(pages(11, 13), pages(13, 14), pages(20, 22), pages(22, 24), pages(24, 25)));
+}
+
+TEST_F(MemoryTest, APlaceThatHasMemoryPinsWhatItLeavesIdleOfIdleExtents) {
+  use(pages(0, 4));
+  use(pages(4, 6));
+  use(pages(6, 10));
+  EXPECT_TRUE(memory.is_vacant(pages(10, 20)));
+  EXPECT_FALSE(memory.is_vacant(pages(9, 20)));
+  give(pages(0, 4));
+  give(pages(6, 10));
+  EXPECT_TRUE(memory.is_vacant(pages(6, 20)));
+  EXPECT_EQ(memory.pinned_by(pages(0, 4)), 0);
+  EXPECT_EQ(memory.pinned_by(pages(1, 3)), 2 * kPage);
+  EXPECT_EQ(memory.pinned_by(pages(7, 8)), 3 * kPage);
+  give(pages(4, 6));
+  EXPECT_EQ(memory.pinned_by(pages(3, 7)), 6 * kPage) << "of both ends";
+  memory.take(0, 512);
+  EXPECT_EQ(memory.pinned_by(pages(3, 7)), 3 * kPage) << "a block keeps the first from moving anyway";
 }
 
 TEST_F(MemoryTest, MapsSmallerBlocksWhereTheBudgetAllowsNoLargerOnes) {
   policy.least_slack = 6 * kPage;
-  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage));
+  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage, 32 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(16, 20))) << "8 would be one more than 1 in use and 6 of slack";
 }
 
 TEST_F(MemoryTest, MapsTheExactPagesBeyondTheBudget) {
   use(pages(0, 1));
-  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage));
+  ASSERT_TRUE(memory.back(pages(17, 18), kEverywhere, 32 * kPage, 32 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(17, 18)));
 }
 
@@ -153,7 +181,7 @@ TEST_F(MemoryTest, APageThatALargeRequestDoesNotFillIsAnExtentOfItsOwn) {
 
 TEST_F(MemoryTest, RequestsFromBlocksShareTheirLastPage) {
   policy.least_slack = 64 * kPage;
-  ASSERT_TRUE(memory.back({0, 3 * kPage + 512}, kEverywhere, 8 * kPage));
+  ASSERT_TRUE(memory.back({0, 3 * kPage + 512}, kEverywhere, 8 * kPage, 8 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(0, 8)));
 }
 
@@ -162,7 +190,7 @@ TEST_F(MemoryTest, ExtentsAreNoLargerThanThePolicySays) {
   ASSERT_TRUE(back(pages(0, 10)));
   EXPECT_THAT(extents(), ElementsAre(pages(0, 4), pages(4, 8), pages(8, 10)));
   policy.least_slack = 64 * kPage;
-  ASSERT_TRUE(memory.back(pages(32, 52), kEverywhere, 8 * kPage));
+  ASSERT_TRUE(memory.back(pages(32, 52), kEverywhere, 8 * kPage, 8 * kPage));
   const std::vector<Interval> all = extents();
   EXPECT_THAT(std::vector<Interval>(all.begin() + 3, all.end()),
               ElementsAre(pages(32, 40), pages(40, 48), pages(48, 52), pages(52, 56)))
@@ -350,7 +378,7 @@ TEST(Memory, TakesWhatNoWorkUsesAnyMoreBeforeItWaits) {
   Tick now = 0;
   const std::vector<std::pair<Interval, Stream>> blocks = {{pages(0, 8), 1}, {pages(8, 10), 2}};
   for (const auto& [range, stream] : blocks) {
-    ASSERT_TRUE(memory.back(range, kEverywhere, kPage));
+    ASSERT_TRUE(memory.back(range, kEverywhere, kPage, kMostExtent));
     memory.take(range.lower, range.length());
   }
   for (const auto& [range, stream] : blocks) {
@@ -376,7 +404,7 @@ TEST(Memory, WaitsForTheLastWorkOnAPageThoughOlderMemoryCameBackLater) {
   Memory memory(device, order, policy);
   const Bytes begin = memory.region(Region::kLarge).lower;
   const Interval page = {begin, begin + kPage};
-  ASSERT_TRUE(memory.back(page, kEverywhere, kPage));
+  ASSERT_TRUE(memory.back(page, kEverywhere, kPage, kMostExtent));
   const StreamIndex index = order.index_of(1);
   memory.take(begin, kPage / 2);
   memory.take(begin + kPage / 2, kPage / 2);
@@ -421,7 +449,7 @@ TEST(Memory, WaitsForTheWorkThatEndsFirstAndForNoOther) {
   const Bytes at = memory.region(Region::kLarge).lower;
   const std::vector<Interval> blocks = {{at, at + 2 * kPage}, {at + 2 * kPage, at + 10 * kPage}};
   for (const Interval& range : blocks) {
-    ASSERT_TRUE(memory.back(range, kEverywhere, kPage));
+    ASSERT_TRUE(memory.back(range, kEverywhere, kPage, kMostExtent));
     memory.take(range.lower, range.length());
   }
   for (const Interval& range : blocks) {
@@ -480,7 +508,7 @@ TEST_F(MemoryTest, OnlyLeavesIdleMemoryWhenTheDeviceHasNotEnough) {
 TEST_F(MemoryTest, DoesWithoutTheBlocksThatTheDeviceHasNoMemoryFor) {
   policy.least_slack = kGiB;
   device.limit(3 * kPage);
-  EXPECT_TRUE(memory.back(pages(3, 5), kEverywhere, 8 * kPage));
+  EXPECT_TRUE(memory.back(pages(3, 5), kEverywhere, 8 * kPage, 8 * kPage));
   EXPECT_THAT(extents(), ElementsAre(pages(3, 5)));
 }
 
@@ -649,8 +677,8 @@ TEST(Memory, GivesAllBackAtItsEnd) {
   const ArenaPolicy policy;
   {
     Memory memory(device, order, policy);
-    ASSERT_TRUE(memory.back(pages(0, 5), kEverywhere, kPage));
-    ASSERT_TRUE(memory.back({kGiB, kGiB + kPage}, kEverywhere, kPage));
+    ASSERT_TRUE(memory.back(pages(0, 5), kEverywhere, kPage, kMostExtent));
+    ASSERT_TRUE(memory.back({kGiB, kGiB + kPage}, kEverywhere, kPage, kMostExtent));
     memory.take(0, kPage);
   }
   EXPECT_EQ(device.held(), 0);

@@ -52,7 +52,7 @@ class PlacerTest : public testing::Test {
   /// Far above all else in the region of large requests.
   Bytes idle_extent_of(Bytes size) {
     const Bytes at = memory.region(Region::kLarge).lower + 4 * kGiB;
-    EXPECT_TRUE(memory.back({at, at + size}, {}, kPage));
+    EXPECT_TRUE(memory.back({at, at + size}, {}, kPage, size));
     return at;
   }
   [[nodiscard]] bool is_in(Region region, Bytes offset) { return memory.region(region).contains(offset); }
@@ -126,6 +126,18 @@ TEST_F(PlacerTest, LargeRequestsTakeTheSmallestGapWhileMemoryNeedNotMove) {
   EXPECT_EQ(placer.find(policy.large + kPage, stream), std::nullopt) << "more than may be held is short";
 }
 
+TEST_F(PlacerTest, APlaceMayBeTakenThatKeepsNoMoreFromMovingThanCallsAreWorth) {
+  const Bytes extent = idle_extent_of(policy.block);
+  EXPECT_TRUE(placer.may_take({extent, extent + policy.block})) << "all of it";
+  EXPECT_TRUE(placer.may_take({extent, extent + policy.block - policy.pinned_per_call}));
+  EXPECT_FALSE(placer.may_take({extent, extent + policy.small})) << "the rest could not move";
+  memory.take(extent, 512);
+  EXPECT_TRUE(placer.may_take({extent + 512, extent + policy.small})) << "nor can it now";
+  memory.give(extent, 512, {stream, ++now});
+  memory.hold(memory.mapped() + policy.small);
+  EXPECT_TRUE(placer.may_take({extent, extent + policy.small})) << "nothing has to move";
+}
+
 TEST_F(PlacerTest, LargeRequestsFillWhatIsLeftOfPinnedExtents) {
   policy.block = 64 * kMiB;
   const Bytes block = take(100 * kMiB);
@@ -189,7 +201,7 @@ class WindowTest : public testing::Test {
   void map(Bytes first, Bytes last, bool idle, LastUse used = {}) {
     for (Bytes page = first; page < last; ++page) {
       const Bytes begin = base + page * kPage;
-      ASSERT_TRUE(memory.back({begin, begin + kPage}, {}, kPage));
+      ASSERT_TRUE(memory.back({begin, begin + kPage}, {}, kPage, kPage));
       memory.take(begin, kPage);
       if (idle) memory.give(begin, kPage, used);
     }
@@ -304,7 +316,7 @@ TEST_F(WindowTest, LacksNoMoreThanAnyOtherWindow) {
       const Bytes what = any(5);
       pages.push_back(what < 3 ? 0 : what < 5 ? 1 : 2);
       if (pages.back() == 0) continue;
-      ASSERT_TRUE(held.back({at, at + kPage}, {}, kPage));
+      ASSERT_TRUE(held.back({at, at + kPage}, {}, kPage, kPage));
       held.take(at, kPage);
       if (pages.back() == 1) held.give(at, kPage, {taker, 1});
       if (pages.back() == 2 && any(1) == 0) held.give(at, kPage, {giver, 1});
@@ -404,7 +416,7 @@ class HalfPages {
   };
 
   void map(Memory& memory, const Interval& extent, Bytes used, bool at_end) {
-    ASSERT_TRUE(memory.back(extent, {}, kPage));
+    ASSERT_TRUE(memory.back(extent, {}, kPage, extent.length()));
     const Bytes begin = at_end ? extent.upper - used * kHalf : extent.lower;
     if (used > 0) memory.take(begin, used * kHalf);
     for (Bytes at = extent.lower; at < extent.upper; at += kHalf)

@@ -104,7 +104,8 @@ class RandomMemory : public testing::TestWithParam<unsigned> {
     const Bytes block = any(1) == 0 ? kPage : 4 * kPage;
     if (any(9) == 0) device.fail_nth(DeviceCall::kMap, 1);
     const bool lacks_memory = memory.missing(range) > 0;
-    if (!memory.back(range, {0, 4 * kCapacity}, block)) return;
+    if (!memory.back(range, {0, 4 * kCapacity}, block, any(1) == 0 ? block : ArenaPolicy().most_extent))
+      return;
     ASSERT_EQ(memory.missing(range), 0);
     const Bytes allowed = std::max(most_in_use, device.in_use() + range.length()) + kSlack;
     if (lacks_memory && memory.mapped() > allowed) {

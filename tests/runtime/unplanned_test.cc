@@ -254,6 +254,34 @@ TEST(RuntimeAllocator, LendsAllThatIsIdleWhereThePlanIsNotFollowed) {
   EXPECT_TRUE(watched.hits(5 * kMiB)) << "as in an evaluation, which has the arena to itself";
 }
 
+TEST(RuntimeAllocator, LendsNoPartOfWhatCouldMoveWhereThereIsRoomElsewhere) {
+  HostDevice device(4 * kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({64 * kMiB, 64 * kMiB}, 64 * kMiB));
+  watched.allocator.place_unplanned(true);
+  for (int i = 0; i < 2; ++i) watched.free(watched.allocate(64 * kMiB));
+  watched.begin_step();
+  for (int i = 0; i < 8; ++i) watched.free(watched.allocate(3 * kMiB));
+  EXPECT_FALSE(watched.hits(3 * kMiB)) << "the rest of a block of 16 MiB could not move";
+  EXPECT_TRUE(watched.hits(32 * kMiB)) << "two blocks, whole";
+}
+
+TEST(RuntimeAllocator, WhereTheStreamDoesSomethingElsePlannedPlacesGetNoMoreMemoryThanTheyNeed) {
+  const std::vector<Bytes> sizes(20, 3 * kMiB);
+  for (const bool as_planned : {true, false}) {
+    HostDevice device(4 * kGiB);
+    CachingUpstream upstream(AllocatorSettings(), device);
+    Watched watched(device, upstream, plan_of(sizes));
+    watched.allocator.place_unplanned(true);
+    if (!as_planned) {
+      for (const Bytes other : {2, 7, 5}) watched.free(watched.allocate(other * kMiB));
+      watched.allocator.empty_cache();
+    }
+    ASSERT_TRUE(watched.hits(3 * kMiB));
+    EXPECT_EQ(watched.allocator.statistics().arena, as_planned ? 16 * kMiB : 4 * kMiB);
+  }
+}
+
 TEST(RuntimeAllocator, DoesNotLendWhatAnotherStreamUsedLast) {
   ClockedDevice device;
   CachingUpstream upstream{AllocatorSettings()};
