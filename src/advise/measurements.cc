@@ -314,10 +314,10 @@ int number_after(const std::string& arguments, const std::string& name) {
 /// have it.
 Precision memory_precision(const std::string& name, const std::string& arguments) {
   const std::string known = lower_case(name);
-  if (known == "fp8" || known.ends_with("+fp8"))
+  if (known.empty() || known == "unstated" || known == "fp16") return Precision::kBf16;  // which is as wide
+  if (known == "fp8" || known == "bf16+fp8")
     return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
-  const bool narrow = known.starts_with("fp8") || known == "mxfp8" || known == "nvfp4";
-  return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
+  return bridge_precision(name);
 }
 
 /// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine
@@ -336,8 +336,16 @@ void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how
 
 void read_sharding(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
   const std::string sharding = sheet.cell(row, "sharding");
-  how.zero = sharding == "none" ? 0 : (sharding.starts_with("distributed_optimizer") ? 1 : 3);
   how.offload_optimizer = sheet.whole(row, "offload", 0) != 0 || sharding.ends_with(" + optimizer offload");
+  if (sharding.empty() || sharding == "none") {  // Megatron-LM's default
+    how.zero = 0;
+  } else if (sharding.starts_with("distributed_optimizer")) {
+    how.zero = 1;
+  } else if (sharding.find("fsdp") != std::string::npos) {
+    how.zero = 3;
+  } else {
+    fail("no sharding is called ", sharding, "; there are none, distributed_optimizer and fsdp");
+  }
 }
 
 /// The stage of the rank whose peak it is: a number or `fullest`, or as tables of others' jobs say it.
