@@ -69,6 +69,7 @@ class Sheet {
     std::vector<std::string> cells;
   };
 
+  [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
   [[nodiscard]] bool has(std::initializer_list<const char*> names) const {
     return std::all_of(names.begin(), names.end(), [this](const char* name) { return column(name) >= 0; });
@@ -477,13 +478,22 @@ const Kind& kind_of(const Sheet& sheet, const std::string& name) {
   const bool has_model = sheet.has({"model"}) || sheet.has(kShape);
   for (const Kind& kind : kKinds)
     if (sheet.has(kind.columns) && (has_model || !kind.names_models)) return kind;
-  std::string wanted;
+  if (sheet.columns().size() == 1)
+    fail(name, ": one column, \"", sheet.columns().front(), "\"; commas part the cells of a table");
+  std::vector<std::vector<std::string>> lacking;
   for (const Kind& kind : kKinds) {
-    wanted += wanted.empty() ? "" : "; or";
-    if (kind.names_models) wanted += " model (or layers hidden heads vocab)";
-    for (const char* column : kind.columns) wanted += std::string(" ") + column;
+    std::vector<std::string>& columns = lacking.emplace_back();
+    if (kind.names_models && !has_model) columns.emplace_back("model (or layers hidden heads vocab)");
+    for (const char* column : kind.columns)
+      if (!sheet.has({column})) columns.emplace_back(column);
   }
-  fail(name, ": no table that can be predicted; its columns must be", wanted);
+  std::ranges::stable_sort(lacking, {}, &std::vector<std::string>::size);
+  std::string wanted;
+  for (const std::vector<std::string>& columns : lacking) {
+    wanted += wanted.empty() ? "" : "; or";
+    for (const std::string& column : columns) wanted += " " + column;
+  }
+  fail(name, ": no table that can be predicted; it lacks", wanted);
 }
 
 /// Why a row says nothing that can be predicted; empty where it does. A rate of 0 is a time without end.

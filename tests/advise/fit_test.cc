@@ -94,7 +94,7 @@ TEST(Judge, WeighsModelsByWhatTheirConfigurationsTell) {
 TEST(Measurements, RefuseATableThatIsNone) {
   const auto read = [](const std::string& csv) { return [csv] { (void)read_measurements(csv, "t.csv"); }; };
   EXPECT_THAT(read(""), ThrowsMessage<Error>(HasSubstr("empty")));
-  EXPECT_THAT(read("a,b\n1,2\n"), ThrowsMessage<Error>(HasSubstr("columns must be")));
+  EXPECT_THAT(read("a,b\n1,2\n"), ThrowsMessage<Error>(HasSubstr("it lacks model")));
   EXPECT_THAT(read(text(kHeader, "A100,8\n")), ThrowsMessage<Error>(HasSubstr("t.csv:2")));
   EXPECT_THAT(read(text(kHeader, "A100,x,24,1024,16,1024,1,2,1,64,1\n")),
               ThrowsMessage<Error>(HasSubstr("t.csv:2: gpus is no number")));

@@ -70,7 +70,9 @@ def test_fit_tells_kinds_of_layers_that_were_measured_twice(
     after = answer("advise", "--predict", table, "--constants", constants)
     assert after["mean_absolute_error"] < 0.02
     text = stweaver("advise", "--fit", table, "--only", "layers").stdout
-    assert "kinds of layers take" in text
+    assert text.startswith("2 of 2 kinds of layers take")
+    table.write_text(HEADER + "A100,8,12,2560,16,1024,2,1,2,64,700\n")
+    assert stweaver("advise", "--fit", table, "--only", "layers").stdout.startswith("no kind of layer has")
 
 
 def test_choices_say_what_they_cost(answer: Answer) -> None:
@@ -398,7 +400,9 @@ def test_bad_usage_is_refused_in_one_line(stweaver: Run, arguments: list[str], c
     ("content", "complaint"),
     [
         ("", "empty"),
-        ("a,b\n1,2\n", "columns must be"),
+        ("a,b\n1,2\n", "it lacks model"),
+        (HEADER.replace(",", ";"), "commas part the cells"),
+        (HEADER.replace("mbs,", ""), "it lacks mbs; or"),
         (HEADER + "A100,8,24\n", ":2: 3 cells"),
         (HEADER + "A100,eight,24,2048,16,1024,1,1,2,64,700\n", ":2: gpus is no number"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,-1\n", "no time"),
