@@ -248,8 +248,8 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
-    // Megatron-LM has the input of the first product again when the gradient comes to the end of the MLP.
-    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * cheap;
+    // Megatron-LM has what the norm gave again when the gradient comes to the end of the MLP.
+    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : cheap);
     active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = normed});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind

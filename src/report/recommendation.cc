@@ -140,7 +140,7 @@ std::string advise_text(const Recommendation& advice) {
   const Configuration& asked = advice.choices.front().choice.configuration;
   std::string settings = fmt::format("a step takes {} sequence{} of {} tokens\n", asked.global_batch,
                                      asked.global_batch > 1 ? "s" : "", asked.sequence);
-  if (advice.memory >= static_cast<double>(advice.gpu.memory))
+  if (advice.memory == static_cast<double>(advice.gpu.memory))
     settings +=
         fmt::format("all {:.1f} GiB may be planned: --max-memory leaves a part of it to CUDA and NCCL\n",
                     to_gib(advice.memory));
