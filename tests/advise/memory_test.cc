@@ -141,6 +141,20 @@ TEST(RankMemory, StatesAreThoseOfMegatron) {
   EXPECT_NEAR(live_memory(job, 0).states, 18.0 / 16 * weights + workspaces, 1);
 }
 
+TEST(RankMemory, FsdpOfPyTorchSharesFp32ParametersAndGathersTheEmbeddingsOnce) {
+  Job job = pipeline_job();
+  job.configuration.pp = 1;
+  job.configuration.zero = 3;
+  use_pytorch_modules(job);
+  const double embeddings = 2.0 * 32000 * 4096;
+  const double states = 16.0 / 16 * total_weights(job.model) + 2 * embeddings + 64 * kMiB;
+  EXPECT_NEAR(live_memory(job, 0).states / states, 1, 0.001);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    job.configuration.recompute = recompute;
+    EXPECT_NEAR(difference(job, 0), 0, 0.01) << name_of(recompute);
+  }
+}
+
 TEST(RankMemory, EarlierStagesKeepMoreMicroBatches) {
   const Job job = pipeline_job();
   EXPECT_DOUBLE_EQ(live_memory(job, 0).activations, 4 * live_memory(job, 3).activations);
