@@ -80,6 +80,7 @@ def advise(
     precision: str = "bf16",
     modules: str = "megatron",
     software: Sequence[str] = (),
+    constants: PathLike | None = None,
     max_memory: float | None = None,
     fix: Mapping[str, int | str] | None = None,
     objectives: Sequence[str] = (),
@@ -102,6 +103,7 @@ def advise(
         precision: bf16, fp8, ...
         modules: what layers are made of: megatron (TransformerEngine), pytorch (not compiled).
         software: what runs the job: megatron, torchtitan, deepspeed; any if none is named.
+        constants: a file that `stweaver advise --fit` wrote; None: those of the modules.
         max_memory: GiB that a rank may reserve; None: the GPU's.
         fix: parameters that are given, such as {"tp": 8}.
         objectives: time, memory, gpus, cost, headroom; the first three if none is named.
@@ -118,7 +120,7 @@ def advise(
     arguments += ["--link", link, "--allocator", allocator, "--modules", modules]
     if calibrate:
         arguments += ["--calibrate", *calibrate]
-    optional = {"--nodes": nodes, "--network": network}
+    optional = {"--nodes": nodes, "--network": network, "--constants": constants}
     optional |= {"--sequence": sequence, "--global-batch": global_batch, "--max-memory": max_memory}
     for name, value in optional.items():
         if value is not None:
