@@ -49,7 +49,7 @@ class Choice:
     reserved_native: int
     reserved_expandable: int
     stage: int
-    megatron: str | None
+    megatron: str | None  # its settings; None where it cannot run it, or was not asked for
     torchtitan: str | None
     deepspeed: dict[str, Any] | None
 
@@ -79,6 +79,8 @@ def advise(
     global_batch: int | None = None,
     precision: str = "bf16",
     modules: str = "megatron",
+    software: Sequence[str] = (),
+    constants: PathLike | None = None,
     max_memory: float | None = None,
     fix: Mapping[str, int | str] | None = None,
     objectives: Sequence[str] = (),
@@ -100,6 +102,8 @@ def advise(
         global_batch: sequences of a step; None: four million tokens.
         precision: bf16, fp8, ...
         modules: what layers are made of: megatron (TransformerEngine), pytorch (not compiled).
+        software: what runs the job: megatron, torchtitan, deepspeed; any if none is named.
+        constants: a file that `stweaver advise --fit` wrote; None: those of the modules.
         max_memory: GiB that a rank may reserve; None: the GPU's.
         fix: parameters that are given, such as {"tp": 8}.
         objectives: time, memory, gpus, cost, headroom; the first three if none is named.
@@ -116,13 +120,15 @@ def advise(
     arguments += ["--link", link, "--allocator", allocator, "--modules", modules]
     if calibrate:
         arguments += ["--calibrate", *calibrate]
-    optional = {"--nodes": nodes, "--network": network}
+    optional = {"--nodes": nodes, "--network": network, "--constants": constants}
     optional |= {"--sequence": sequence, "--global-batch": global_batch, "--max-memory": max_memory}
     for name, value in optional.items():
         if value is not None:
             arguments += [name, str(value)]
     for name, fixed in (fix or {}).items():
         arguments += ["--fix", f"{name}={fixed}"]
+    if software:
+        arguments += ["--software", ",".join(software)]
     if objectives:
         arguments += ["--objective", ",".join(objectives)]
     if exhaustive:
@@ -150,5 +156,6 @@ def _advice(answer: dict[str, Any]) -> Advice:
 
 
 def _choice(choice: dict[str, Any]) -> Choice:
-    known = {field.name: choice[field.name] for field in fields(Choice)}
+    settings = {"megatron": None, "torchtitan": None, "deepspeed": None}
+    known = {field.name: (settings | choice)[field.name] for field in fields(Choice)}
     return Choice(**known | {"configuration": Configuration(**choice["configuration"])})

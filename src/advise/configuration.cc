@@ -172,6 +172,8 @@ std::string why_not(const Job& job) {
   if (!ends_fit(job))
     return text(c.first_layers, " and ", c.last_layers, " of ", m.layers,
                 " layers cannot be the first and last of ", c.pp, " stages");
+  if (c.recompute == Recompute::kOperators && m.moe_layers > 0)
+    return "no model of what every second product leaves of experts";
   if (c.recompute_layers < 0) return text("recomputation of ", c.recompute_layers, " layers");
   if (c.zero < 0 || c.zero > 3) return text("there is no ZeRO stage ", c.zero);
   return "";

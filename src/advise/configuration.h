@@ -12,7 +12,8 @@ namespace stweaver {
 enum class Precision : std::uint8_t { kBf16, kFp8, kFp8Rowwise, kMxfp8, kNvfp4 };
 enum class Recompute : std::uint8_t {
   kNone,
-  kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept
+  kSelective,  ///< what is cheap: norms, activation functions, the core of attention if scores are kept. Of
+               ///< these Megatron-LM has norms that stand alone and the activation functions of experts.
   kOperators,  ///< the same and every second product (torchtitan's selective policy by operator)
   kFull,       ///< a layer keeps its input only
 };

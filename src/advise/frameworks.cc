@@ -11,8 +11,8 @@ namespace stweaver {
 namespace {
 
 /// How Megatron-LM names what its products are in: each tensor with the scale that it has now, each 32 values
-/// with their own, each 16. Rows with theirs it does not have.
-std::optional<std::string> megatron_precision(Precision precision) {
+/// with their own, each 16.
+std::string megatron_precision(Precision precision) {
   switch (precision) {
     case Precision::kBf16:
       return " --bf16";
@@ -22,10 +22,10 @@ std::optional<std::string> megatron_precision(Precision precision) {
       return " --bf16 --fp8-format e4m3 --fp8-recipe mxfp8";
     case Precision::kNvfp4:
       return " --bf16 --fp4-format e2m1";
-    case Precision::kFp8Rowwise:
+    case Precision::kFp8Rowwise:  // which it does not have
       break;
   }
-  return std::nullopt;
+  return "";
 }
 
 /// Chunks whose ends are not alike have the embedding and the output layer in place of a layer.
@@ -68,38 +68,63 @@ std::string megatron_sharing(const Configuration& how) {
   return out;
 }
 
+/// Modules that have something to recompute: norms that stand alone, and what routed experts' activation
+/// functions give. TransformerEngine has the norms of all other layers in their products, and flash attention
+/// keeps no scores.
+std::string megatron_modules(const ModelShape& model) {
+  std::string modules;
+  if (model.moe_layers > 0 || model.kv_lora > 0) modules += " layernorm";
+  if (model.moe_layers > 0) modules += " moe_act";
+  return modules;
+}
+
 std::string megatron_recomputation(const Job& job) {
   if (job.configuration.recompute == Recompute::kFull)
     return text(" --recompute-granularity full --recompute-method block --recompute-num-layers ",
                 recomputed_layers(job));
   if (job.configuration.recompute == Recompute::kNone) return "";
-  std::string parts = " --recompute-granularity selective --recompute-modules core_attn layernorm";
-  if (dense_layers(job.model) > 0) parts += " mlp_act";
-  if (job.model.moe_layers > 0) parts += " moe_act";
-  return parts;
+  return " --recompute-granularity selective --recompute-modules" + megatron_modules(job.model);
+}
+
+bool megatron_runs(const Job& job) {
+  const Configuration& how = job.configuration;
+  const bool shares = how.zero == 1 || how.zero == 3 || (how.zero == 0 && !how.offload_optimizer);
+  const bool recomputes = how.recompute == Recompute::kNone || how.recompute == Recompute::kFull ||
+                          (how.recompute == Recompute::kSelective && !megatron_modules(job.model).empty());
+  return shares && recomputes && how.precision != Precision::kFp8Rowwise;
+}
+
+bool torchtitan_runs(const Job& job) {
+  const Configuration& how = job.configuration;
+  const bool whole = how.recompute == Recompute::kFull && recomputed_layers(job) == chunk_layers(job);
+  const bool recomputes =
+      whole || how.recompute == Recompute::kNone || how.recompute == Recompute::kOperators;
+  return how.zero == 3 && recomputes && !how.offload_optimizer && how.precision == Precision::kBf16;
+}
+
+bool deepspeed_runs(const Job& job) {
+  const Configuration& how = job.configuration;
+  return how.tp * how.pp * how.cp * how.ep == 1 && how.precision == Precision::kBf16;
 }
 
 }  // namespace
 
 std::optional<std::string> megatron_arguments(const Job& job) {
   const Configuration& how = job.configuration;
-  const std::optional<std::string> precision = megatron_precision(how.precision);
-  const bool shares = how.zero == 1 || how.zero == 3 || (how.zero == 0 && !how.offload_optimizer);
-  if (!precision || !shares || how.recompute == Recompute::kOperators) return std::nullopt;
+  if (!megatron_runs(job)) return std::nullopt;
   std::string out = text("--tensor-model-parallel-size ", how.tp);
   if (how.tp > 1) out += " --sequence-parallel";
   out += megatron_pipeline(job);
   if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
   out += text(" --micro-batch-size ", how.micro_batch, " --global-batch-size ", how.global_batch,
               " --seq-length ", how.sequence, " --no-create-attention-mask-in-dataloader");
-  return out + megatron_experts(job) + megatron_sharing(how) + megatron_recomputation(job) + *precision;
+  return out + megatron_experts(job) + megatron_sharing(how) + megatron_recomputation(job) +
+         megatron_precision(how.precision);
 }
 
 std::optional<std::string> torchtitan_arguments(const Job& job) {
   const Configuration& how = job.configuration;
-  const bool partly = how.recompute == Recompute::kFull && recomputed_layers(job) < chunk_layers(job);
-  if (how.zero != 3 || partly || how.offload_optimizer || how.precision != Precision::kBf16)
-    return std::nullopt;
+  if (!torchtitan_runs(job)) return std::nullopt;
   const char* mode = how.recompute == Recompute::kFull   ? "full"
                      : how.recompute == Recompute::kNone ? "none"
                                                          : "selective";
@@ -109,19 +134,18 @@ std::optional<std::string> torchtitan_arguments(const Job& job) {
       text("--parallelism.data_parallel_shard_degree ", data_parallel(how),
            " --parallelism.tensor_parallel_degree ", how.tp, " --parallelism.context_parallel_degree ",
            how.cp, " --parallelism.pipeline_parallel_degree ", how.pp, " --training.local_batch_size ", local,
-           " --training.global_batch_size ", how.global_batch, " --training.seq_len ", how.sequence,
-           " --activation_checkpoint.mode ", mode);
+           " --training.global_batch_size ", how.global_batch, " --training.seq_len ", how.sequence);
   if (how.ep > 1) out += text(" --parallelism.expert_parallel_degree ", how.ep);
   if (how.pp > 1)
     out += text(" --parallelism.pipeline_parallel_microbatch_size ", how.micro_batch,
                 " --parallelism.pipeline_parallel_schedule ",
                 how.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B");
-  return out;
+  return out + " activation-checkpoint:" + mode;  // a subcommand: nothing may follow
 }
 
 std::optional<std::string> deepspeed_configuration(const Job& job) {
   const Configuration& how = job.configuration;
-  if (how.tp * how.pp * how.cp * how.ep > 1 || how.precision != Precision::kBf16) return std::nullopt;
+  if (!deepspeed_runs(job)) return std::nullopt;
   nlohmann::ordered_json zero = {{"stage", how.zero}, {"overlap_comm", true}};
   if (how.offload_optimizer) zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
   return nlohmann::ordered_json{{"train_batch_size", how.global_batch},
@@ -133,9 +157,10 @@ std::optional<std::string> deepspeed_configuration(const Job& job) {
 }
 
 std::span<const Framework> known_frameworks() {
-  static const std::vector<Framework> frameworks = {{"megatron", "Megatron-LM", megatron_arguments},
-                                                    {"torchtitan", "torchtitan", torchtitan_arguments},
-                                                    {"deepspeed", "DeepSpeed", deepspeed_configuration}};
+  static const std::vector<Framework> frameworks = {
+      {"megatron", "Megatron-LM", megatron_runs, megatron_arguments},
+      {"torchtitan", "torchtitan", torchtitan_runs, torchtitan_arguments},
+      {"deepspeed", "DeepSpeed", deepspeed_runs, deepspeed_configuration}};
   return frameworks;
 }
 

@@ -173,7 +173,7 @@ pareto::Problem front_problem(const Grid& grid, const Constants& constants, cons
         const std::int64_t number = ++*count;
         if (options.progress && number % kNow == 0) options.progress(number);
         const Job job = grid.job_of(point);
-        if (!why_not(job).empty()) return kCannotRun;
+        if (!grid.can_run(job)) return kCannotRun;
         const Choice choice = costs->of(job);
         if (choice.memory > options.memory) return choice.memory / options.memory - 1;
         for (std::size_t k = 0; k < values.size(); ++k) values[k] = value_of(choice, options.objectives[k]);

@@ -105,6 +105,13 @@ bool keeps_cheap(const Configuration& how) {
   return how.recompute != Recompute::kSelective;
 }
 
+/// Whether norms are a part of the product behind them (TransformerEngine's LayerNormLinear), so that
+/// Megatron-LM cannot have their results again (transformer_layer.py, recompute_input_layernorm). Those in
+/// front of experts and of latent attention are operators of their own.
+bool has_fused_norms(const Configuration& how) {
+  return how.megatron && how.compiled && how.transformer_engine && !how.local_layers;
+}
+
 Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   const double bytes = kHalf * s.state;
   if (s.how.compiled)
@@ -120,18 +127,21 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
 }
 
-/// A product with weights that ranks share; `cheap`: its input can be had again cheaply; `forward` and
-/// `backward`: bytes in use besides while it runs; `in_place`: what is made of its output, its gradient in
-/// the end, takes its place.
-Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights, bool cheap,
-               double forward, double backward = 0, bool in_place = false) {
-  const bool keeps = !cheap || keeps_cheap(s.how);
+/// A product with weights that ranks share; `cheap`: elements of its input that can be had again cheaply;
+/// `forward` and `backward`: bytes in use besides while it runs; `in_place`: what is made of its output, its
+/// gradient in the end, takes its place.
+Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights,
+               double cheap, double forward, double backward = 0, bool in_place = false) {
+  const double again = keeps_cheap(s.how) ? 0 : cheap;
   OperatorMemory memory{.saved = {}, .kept = 0, .forward = forward, .passes = false};
   if (in_place) memory.saved.push_back(tape.next());
-  if (keeps && s.kept_input == kHalf) memory.saved.push_back(x);
-  if (keeps && s.kept_input < kHalf) memory.kept = s.kept_input * input;
+  if (again == 0 && s.kept_input == kHalf) {
+    memory.saved.push_back(x);
+  } else {
+    memory.kept = s.kept_input * (input - again);
+  }
   memory.narrowing = {narrowing_bytes(s.how) * input, narrowing_bytes(s.how) * output};
-  memory.backward = backward + s.gradient_of(weights) + s.gathered + (keeps ? 0 : s.again() * kHalf * input);
+  memory.backward = backward + s.gradient_of(weights) + s.gathered + s.again() * kHalf * again;
   return tape.apply({x}, kHalf * output, memory);
 }
 
@@ -159,7 +169,8 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  Tensor qkv = product(tape, s, x, s.state, width, weights, true, s.taken);
+  const double cheap = has_fused_norms(s.how) && m.kv_lora == 0 ? 0 : s.state;
+  Tensor qkv = product(tape, s, x, s.state, width, weights, cheap, s.taken);
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -206,8 +217,8 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double dense = static_cast<double>(dense_layers(m)) / m.layers;
   const double experts = static_cast<double>(m.moe_layers) / m.layers;
-  const double inner =
-      s.tokens / s.how.tp * (dense * m.ffn + experts * (m.topk * m.expert_ffn + m.shared_ffn));
+  const double routed = s.tokens / s.how.tp * experts * m.topk * m.expert_ffn;
+  const double inner = s.tokens / s.how.tp * (dense * m.ffn + experts * m.shared_ffn) + routed;
   const double wide = inner * (m.gated_mlp ? 2 : 1);
   const double width = m.expert_width > 0 ? m.expert_width : m.hidden;
   // Elements on their way to experts; ranks that split an expert gather what each of them has for it.
@@ -218,10 +229,16 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
   if (sent > 0) {
     // Routing in fp32, then tokens in the order of their experts, each with its place.
     const double routes = s.own * m.experts * kFloat;
-    input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0),
-                       {.saved = {x}, .kept = 2 * routes + 8 * s.own * m.topk});
+    OperatorMemory routing = {.kept = 2 * routes + 8 * s.own * m.topk};
+    if (keeps_cheap(s.how)) {
+      routing.saved = {x};
+    } else {
+      routing.backward = s.again() * kHalf * s.state;
+    }
+    input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0), routing);
   }
-  const Tensor up = product(tape, s, input, s.state, wide, up_weights, sent == 0, s.taken);
+  const double cheap = sent > 0 || has_fused_norms(s.how) ? 0 : s.state;
+  const Tensor up = product(tape, s, input, s.state, wide, up_weights, cheap, s.taken);
   Tensor active = 0;
   double normed = 0;  // bytes of the input that is had again
   if (m.gated_mlp && !(s.how.compiled && s.how.fused_gate)) {
@@ -231,10 +248,9 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
   } else {
-    // Megatron-LM has the inputs of both products again when the gradient comes to the end of the MLP.
-    const bool again = s.how.megatron && !keeps_cheap(s.how) && sent == 0;
-    normed = again ? s.again() * kHalf * s.state : 0;
-    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = again ? kHalf * inner + normed : 0});
+    // Megatron-LM has what the norm gave again when the gradient comes to the end of the MLP.
+    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : cheap);
+    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = normed});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
     // it.
@@ -244,8 +260,10 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
                           {.saved = {active}, .forward = wide_copy, .backward = wide_copy});
     }
   }
-  const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
-                              static_cast<double>(m.hidden) * ffn, true, s.gathered, normed);
+  // Of activation functions Megatron-LM has those of routed experts again (moe_act), and no others.
+  const Tensor down =
+      product(tape, s, active, inner, sent > 0 ? sent : s.state, static_cast<double>(m.hidden) * ffn,
+              s.how.megatron ? routed : inner, s.gathered, normed);
   if (sent == 0) return down;
   if (s.how.compiled)
     return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
@@ -258,7 +276,7 @@ Tensor layer(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const Tensor ahead = attention(tape, s, norm(tape, s, x));
   const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
-  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, false, s.gathered);
+  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, 0, s.gathered);
   const Tensor middle = joined(tape, s, attended, x);
   return joined(tape, s, mlp(tape, s, norm(tape, s, middle)), middle);
 }
@@ -331,7 +349,7 @@ Tape predicting_tape(const Job& job) {
   const Tensor token = tape.apply({}, kHalf * s.state, {.backward = embedding_gradient(job)});
   const Tensor both = tape.apply({norm(tape, s, 0), norm(tape, s, token)}, 2 * kHalf * s.state);
   const double weights = 2.0 * job.model.hidden * job.model.hidden;
-  layer(tape, s, product(tape, s, both, 2 * s.state, s.state, weights, false, s.taken));
+  layer(tape, s, product(tape, s, both, 2 * s.state, s.state, weights, 0, s.taken));
   return tape;
 }
 
@@ -342,8 +360,8 @@ Tape head_tape(const Job& job) {
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);
   const bool in_place = s.how.loss == Loss::kTransformerEngine;
-  const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden,
-                                false, s.how.megatron ? 0 : s.gathered, 0, in_place);
+  const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, 0,
+                                s.how.megatron ? 0 : s.gathered, 0, in_place);
   const double losses = kFloat * s.own;
   const double wide_logits = kFloat * logits;
   switch (s.how.loss) {

@@ -69,6 +69,7 @@ class Sheet {
     std::vector<std::string> cells;
   };
 
+  [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
   [[nodiscard]] bool has(std::initializer_list<const char*> names) const {
     return std::all_of(names.begin(), names.end(), [this](const char* name) { return column(name) >= 0; });
@@ -314,10 +315,10 @@ int number_after(const std::string& arguments, const std::string& name) {
 /// have it.
 Precision memory_precision(const std::string& name, const std::string& arguments) {
   const std::string known = lower_case(name);
-  if (known == "fp8" || known.ends_with("+fp8"))
+  if (known.empty() || known == "unstated" || known == "fp16") return Precision::kBf16;  // which is as wide
+  if (known == "fp8" || known == "bf16+fp8")
     return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
-  const bool narrow = known.starts_with("fp8") || known == "mxfp8" || known == "nvfp4";
-  return narrow ? bridge_precision(name) : Precision::kBf16;  // which is as wide as fp16
+  return bridge_precision(name);
 }
 
 /// What layers are made of: `transformer_impl` is Megatron-LM's argument, or "none" where TransformerEngine
@@ -336,8 +337,16 @@ void read_software(const Sheet& sheet, const Sheet::Row& row, Configuration& how
 
 void read_sharding(const Sheet& sheet, const Sheet::Row& row, Configuration& how) {
   const std::string sharding = sheet.cell(row, "sharding");
-  how.zero = sharding == "none" ? 0 : (sharding.starts_with("distributed_optimizer") ? 1 : 3);
   how.offload_optimizer = sheet.whole(row, "offload", 0) != 0 || sharding.ends_with(" + optimizer offload");
+  if (sharding.empty() || sharding == "none") {  // Megatron-LM's default
+    how.zero = 0;
+  } else if (sharding.starts_with("distributed_optimizer")) {
+    how.zero = 1;
+  } else if (sharding.find("fsdp") != std::string::npos) {
+    how.zero = 3;
+  } else {
+    fail("no sharding is called ", sharding, "; there are none, distributed_optimizer and fsdp");
+  }
 }
 
 /// The stage of the rank whose peak it is: a number or `fullest`, or as tables of others' jobs say it.
@@ -469,13 +478,22 @@ const Kind& kind_of(const Sheet& sheet, const std::string& name) {
   const bool has_model = sheet.has({"model"}) || sheet.has(kShape);
   for (const Kind& kind : kKinds)
     if (sheet.has(kind.columns) && (has_model || !kind.names_models)) return kind;
-  std::string wanted;
+  if (sheet.columns().size() == 1)
+    fail(name, ": one column, \"", sheet.columns().front(), "\"; commas part the cells of a table");
+  std::vector<std::vector<std::string>> lacking;
   for (const Kind& kind : kKinds) {
-    wanted += wanted.empty() ? "" : "; or";
-    if (kind.names_models) wanted += " model (or layers hidden heads vocab)";
-    for (const char* column : kind.columns) wanted += std::string(" ") + column;
+    std::vector<std::string>& columns = lacking.emplace_back();
+    if (kind.names_models && !has_model) columns.emplace_back("model (or layers hidden heads vocab)");
+    for (const char* column : kind.columns)
+      if (!sheet.has({column})) columns.emplace_back(column);
   }
-  fail(name, ": no table that can be predicted; its columns must be", wanted);
+  std::ranges::stable_sort(lacking, {}, &std::vector<std::string>::size);
+  std::string wanted;
+  for (const std::vector<std::string>& columns : lacking) {
+    wanted += wanted.empty() ? "" : "; or";
+    for (const std::string& column : columns) wanted += " " + column;
+  }
+  fail(name, ": no table that can be predicted; it lacks", wanted);
 }
 
 /// Why a row says nothing that can be predicted; empty where it does. A rate of 0 is a time without end.

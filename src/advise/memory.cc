@@ -94,13 +94,29 @@ StageWeights stage_weights(const Job& job, int stage) {
   return weights;
 }
 
-/// Shared parameters of a pipeline stay gathered for the whole step, and so do their gradients.
+/// PyTorch's FSDP shares the fp32 parameters that its optimizer works on, and has others only where they are
+/// gathered.
+bool has_pytorch_fsdp(const Configuration& how) {
+  return !how.megatron && how.zero == 3;
+}
+
+/// Shared parameters of a pipeline stay gathered for the whole step, and so do their gradients. Without one
+/// PyTorch's FSDP has layers in groups of their own, and gathers the embeddings, which are in none, once.
 double gathered_for_a_step(const Job& job, int stage) {
   const Configuration& how = job.configuration;
-  if (how.zero != 3 || how.pp == 1) return 0;
+  if (how.zero != 3) return 0;
   const StageWeights weights = stage_weights(job, stage);
+  if (how.pp == 1) return has_pytorch_fsdp(how) ? kHalf * weights.embeddings : 0;
   return (how.weight_bytes + how.gradient_bytes) * (weights.shared + weights.experts) +
          (kHalf + how.gradient_bytes) * weights.embeddings;
+}
+
+/// While layers run backward: the gradient of the output layer, which is shared out together with that of the
+/// embedding, and those of the layer behind, which are on their way.
+double gradients_on_their_way(const Job& job) {
+  const Configuration& how = job.configuration;
+  if (!has_pytorch_fsdp(how) || how.pp > 1) return 0;
+  return embedding_gradient(job) + how.gradient_bytes * layer_weights(job);
 }
 
 /// Bytes of each kind of state of one rank.
@@ -122,7 +138,8 @@ States states_of(const Job& job, int stage) {
   const double trained = how.lora ? 0.01 : 1;
   const double gradient = trained * how.gradient_bytes;
   const double moments = how.offload_optimizer ? 0 : trained * optimizer_state_bytes(how);
-  return {.weights = bytes(how.weight_bytes, kHalf, 3),
+  const bool fp32_alone = has_pytorch_fsdp(how) && !how.offload_optimizer;
+  return {.weights = fp32_alone ? 0 : bytes(how.weight_bytes, kHalf, 3),
           .gradients = bytes(gradient, gradient, 2),
           .optimizer = bytes(moments, moments, 1)};
 }
@@ -365,6 +382,8 @@ class StageRun {
     } else {
       gradient = ledger_.allocate(state_);
     }
+    std::optional<std::size_t> others;
+    if (const double bytes = gradients_on_their_way(job_); bytes > 0) others = ledger_.allocate(bytes);
     const auto recomputed = static_cast<std::size_t>(recomputed_layers(job_));
     for (std::size_t i = passed.layers.size(); i-- > 0;) {
       if (i >= recomputed) {
@@ -374,6 +393,7 @@ class StageRun {
       gradient = backward_again(layer_, ledger_, passed.inputs[i], gradient);
       if (i > 0) ledger_.free(passed.inputs[i]);
     }
+    let_go(others);
     if (has_embedding(passage.chunk)) ledger_.free(ledger_.allocate(embedding_gradient(job_)));
     // Megatron-LM's schedules have a name for the gradient that was sent until there is the next.
     let_go(sent_gradient_);
@@ -461,6 +481,7 @@ bool has_plain_optimizer(const Configuration& how) {
 std::array<double, 2> optimizer_blocks(const Job& job, const States& states) {
   const Configuration& how = job.configuration;
   const double roots = has_plain_optimizer(how) ? states.optimizer / 3 : 0;
+  if (has_pytorch_fsdp(how)) return {0, roots};
   if (!how.compiled && !how.legacy) return {states.optimizer / 3, roots};
   if (how.gradient_bytes >= 4) return {0, roots};
   return {states.optimizer * 4 / optimizer_state_bytes(how), roots};
@@ -506,6 +527,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   if (recomputed > 0)
     most = std::max(most, parts.recomputed.backward - parts.recomputed.kept - above * parts.plain.kept);
   if (recomputed > 0 && above == 0) most = std::max(most, parts.recomputed.forward - parts.recomputed.kept);
+  most += gradients_on_their_way(job);
   if (stage == how.pp - 1) most = std::max(most, head_memory(parts, job.model.mtp_layers));
   if (stage == 0) most = std::max(most, parts.state + embedding_gradient(job) - kept);
   most += attention_mask(job, stage) + in_transit(how, stage) * parts.state;
@@ -543,7 +565,7 @@ Trace rank_trace(const Job& job, int stage) {
   Ledger ledger(&trace);
   ledger.scale(job.calibration.states);
   const int layers = std::max(1, stage_layers(job, stage));
-  for (int i = 0; i < layers; ++i) ledger.allocate(states.weights / layers);
+  for (int i = 0; i < layers && states.weights > 0; ++i) ledger.allocate(states.weights / layers);
   ledger.allocate(states.gradients);
   // PyTorch's optimizer makes its moments in the first step.
   const bool late = has_plain_optimizer(how);

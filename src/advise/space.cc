@@ -175,9 +175,12 @@ constexpr std::array<Rule, 11> kRules = {{
      [](Configuration& how, int value) { how.zero = value; },
      [](const Job& job, const Values&) { return job.configuration.zero != 3 || job.configuration.pp == 1; }},
     {"recompute", false,
-     [](const Space&) {
-       return Values{static_cast<int>(Recompute::kNone), static_cast<int>(Recompute::kSelective),
-                     static_cast<int>(Recompute::kFull)};
+     [](const Space& space) {
+       Values values = {static_cast<int>(Recompute::kNone), static_cast<int>(Recompute::kSelective)};
+       // torchtitan's: others have it where it is asked for.
+       if (space.runs) values.push_back(static_cast<int>(Recompute::kOperators));
+       values.push_back(static_cast<int>(Recompute::kFull));
+       return values;
      },
      [](Configuration& how, int value) { how.recompute = static_cast<Recompute>(value); },
      [](const Job&, const Values&) { return true; }},
@@ -284,7 +287,7 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
   return job;
 }
 
-Grid::Grid(const Space& space) : job_(given_job(space)), gpus_(gpus_of(space)) {
+Grid::Grid(const Space& space) : job_(given_job(space)), runs_(space.runs), gpus_(gpus_of(space)) {
   for (const Rule& rule : kRules)
     parameters_.push_back({.name = rule.name, .values = rule.values(space), .ordered = rule.ordered});
   require_units(space.gpu, space.precision);
@@ -308,7 +311,8 @@ std::string why_none(const Space& space) {
     }
     if (!able.empty()) return text(name, "=", value, ": no configuration has it here; it can be", able);
   }
-  return "no configuration can run with" + given;
+  return text("no configuration can run", given.empty() ? "" : " with", given,
+              space.runs ? " by the software that is named" : "");
 }
 
 std::vector<pareto::Variable> Grid::variables() const {
@@ -347,8 +351,12 @@ void Grid::repair(std::span<double> point) const {
   }
 }
 
+bool Grid::can_run(const Job& job) const {
+  return why_not(job).empty() && (!runs_ || runs_(job));
+}
+
 bool Grid::visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const {
-  if (parameter == kRules.size()) return !why_not(job).empty() || visit(job);
+  if (parameter == kRules.size()) return !can_run(job) || visit(job);
   const Parameter& tried = parameters_[parameter];
   const auto go_on = [&](int value) {
     return !fits(parameter, value, job, gpus_) || visit_from(parameter + 1, job, visit);

@@ -24,6 +24,8 @@ struct Space {
   Precision precision = Precision::kBf16;
   Modules modules = Modules::kMegatron;
   Calibration calibration = {};
+  /// Whether the software in use can run it; all of it where none is named.
+  std::function<bool(const Job&)> runs = nullptr;
   /// Parameter to value: gpus, tp, cp, pp, dp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
   std::map<std::string, std::string> fixed;
 };
@@ -65,6 +67,8 @@ class Grid {
   /// stays one that cannot run.
   void repair(std::span<double> point) const;
 
+  /// Whether a job can run, with the software in use.
+  [[nodiscard]] bool can_run(const Job& job) const;
   /// Calls `visit` with every configuration that can run, until it says no; returns whether it never did.
   bool for_each(const std::function<bool(const Job&)>& visit) const;
   /// How many there are; `most` where there are more, and fewer where `stop` ended it.
@@ -73,7 +77,8 @@ class Grid {
  private:
   bool visit_from(std::size_t parameter, Job& job, const std::function<bool(const Job&)>& visit) const;
 
-  Job job_;                ///< what is given
+  Job job_;  ///< what is given
+  std::function<bool(const Job&)> runs_;
   std::vector<int> gpus_;  ///< how many there may be, ascending
   std::vector<Parameter> parameters_;
 };

@@ -240,6 +240,10 @@ Answer recommend(const AdviseCommandOptions& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
   std::vector<Framework> frameworks = frameworks_of(options, space);
+  if (!options.software.empty())
+    space.runs = [frameworks](const Job& job) {
+      return std::ranges::any_of(frameworks, [&](const Framework& one) { return one.runs(job); });
+    };
   const std::vector<RecordedRank> recorded = recorded_ranks(options, space);
   space.calibration = calibrate(recorded);
   Progress progress("looking for configurations of " + options.model, options.json);
@@ -321,7 +325,7 @@ void add_advise(CLI::App& app, int& status) {
       ->check(file_name());
   command
       ->add_option("--software", options->software,
-                   "whose settings to print: megatron, torchtitan, deepspeed (default: all)")
+                   "what runs the job: megatron, torchtitan, deepspeed (default: prints settings of all)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...")

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -94,13 +95,18 @@ Json accuracy_json(const Measurements& measured, const Accuracy& accuracy) {
   return out;
 }
 
-/// How many kinds of layers have factors, and between what these lie.
-std::string layers_text(const MeasuredLayers& layers) {
-  if (layers.empty()) return "";
-  const auto [least, most] = std::minmax_element(
-      layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fmt::format("{} kinds of layers take {:.2f} to {:.2f} times what that says\n", layers.size(),
-                     least->second, most->second);
+/// How many of a table's kinds of layers have factors, and between what these lie.
+std::string layers_text(const Measurements& measured, const MeasuredLayers& layers) {
+  std::set<LayerKind> kinds;
+  for (const Measurement& row : measured.rows) kinds.insert(layer_kind(row.job));
+  std::vector<double> factors;
+  for (const LayerKind& kind : kinds)
+    if (const auto found = layers.find(kind); found != layers.end()) factors.push_back(found->second);
+  if (factors.empty())
+    return "no kind of layer has a factor: that takes kinds that were measured twice, and differ\n";
+  const auto [least, most] = std::minmax_element(factors.begin(), factors.end());
+  return fmt::format("{} of {} kinds of layers take {:.2f} to {:.2f} times what the constants say\n",
+                     factors.size(), kinds.size(), *least, *most);
 }
 
 }  // namespace
@@ -187,7 +193,10 @@ std::string fit_text(const Measurements& measured, std::span<const StepTime> tim
   for (const ConstantInfo& info : constant_table())
     if (std::find(names.begin(), names.end(), info.name) != names.end())
       table.add_row({info.name, fmt::format("{:.4g}", fitted.*info.member)});
-  return table.text() + layers_text(fitted.layers) + "on the rows that they were fitted on:\n" +
+  const bool has_layers = std::find(names.begin(), names.end(), kLayers) != names.end();
+  return (names.size() > std::size_t{has_layers} ? table.text() : "") +
+         (has_layers ? layers_text(measured, fitted.layers) : "") +
+         "on the rows that they were fitted on:\n" +
          accuracy_text(measured, judge(measured.rows, totals_of(times)));
 }
 

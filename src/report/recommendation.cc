@@ -22,7 +22,9 @@ std::string settings_text(const Recommendation& advice, const Framework& framewo
     const auto settings = framework.settings(job_of(advice, advice.choices[i].choice.configuration));
     if (settings) lines += fmt::format("{}: {}\n", i + 1, *settings);
   }
-  if (lines.empty()) return fmt::format("\n{} can run none of these\n", framework.name);
+  if (lines.empty())
+    return fmt::format("\n{} can run none of these; --software {} looks for what it can\n", framework.name,
+                       framework.key);
   return fmt::format("\nfor {}:\n{}", framework.name, lines);
 }
 
@@ -138,6 +140,10 @@ std::string advise_text(const Recommendation& advice) {
   const Configuration& asked = advice.choices.front().choice.configuration;
   std::string settings = fmt::format("a step takes {} sequence{} of {} tokens\n", asked.global_batch,
                                      asked.global_batch > 1 ? "s" : "", asked.sequence);
+  if (advice.memory == static_cast<double>(advice.gpu.memory))
+    settings +=
+        fmt::format("all {:.1f} GiB may be planned: --max-memory leaves a part of it to CUDA and NCCL\n",
+                    to_gib(advice.memory));
   for (const Framework& framework : advice.frameworks) settings += settings_text(advice, framework);
   return calibration_text(advice) + table.text() +
          fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",

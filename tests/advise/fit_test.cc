@@ -94,7 +94,7 @@ TEST(Judge, WeighsModelsByWhatTheirConfigurationsTell) {
 TEST(Measurements, RefuseATableThatIsNone) {
   const auto read = [](const std::string& csv) { return [csv] { (void)read_measurements(csv, "t.csv"); }; };
   EXPECT_THAT(read(""), ThrowsMessage<Error>(HasSubstr("empty")));
-  EXPECT_THAT(read("a,b\n1,2\n"), ThrowsMessage<Error>(HasSubstr("columns must be")));
+  EXPECT_THAT(read("a,b\n1,2\n"), ThrowsMessage<Error>(HasSubstr("it lacks model")));
   EXPECT_THAT(read(text(kHeader, "A100,8\n")), ThrowsMessage<Error>(HasSubstr("t.csv:2")));
   EXPECT_THAT(read(text(kHeader, "A100,x,24,1024,16,1024,1,2,1,64,1\n")),
               ThrowsMessage<Error>(HasSubstr("t.csv:2: gpus is no number")));
@@ -224,6 +224,26 @@ TEST(Measurements, ReadPeaksAsOthersPublishThem) {
   EXPECT_THAT(why_not_read("selective:mlp", "default", "70", "GB", "ok"), HasSubstr("mlp is recomputed"));
   EXPECT_THAT(why_not_read("none", "default", "70", "MB", "ok"), HasSubstr("GB or GiB, and not in MB"));
   EXPECT_EQ(why_not_read("none", "default", "", "GB", "ok"), "line 2: peak_allocated is not given");
+}
+
+TEST(Measurements, PeaksAreOfWhatIsKnownOrLeftOut) {
+  const auto read = [](const char* sharding, const char* precision) {
+    return read_measurements(text("model,gpu,gpus,seq,mbs,gbs,tp,pp,sharding,precision,peak_allocated_bytes\n"
+                                  "llama3_8b,H100,8,4096,1,64,1,1,",
+                                  sharding, ",", precision, ",70000000000\n"),
+                             "t.csv");
+  };
+  const auto zero = [&read](const char* name) { return read(name, "").rows.at(0).job.configuration.zero; };
+  EXPECT_EQ(zero(""), 0);  // as Megatron-LM has it
+  EXPECT_EQ(zero("none"), 0);
+  EXPECT_EQ(zero("distributed_optimizer"), 1);
+  EXPECT_EQ(zero("fsdp2"), 3);
+  EXPECT_THAT(read("zero2", "").left_out.at(0), HasSubstr("no sharding is called zero2"));
+  for (const char* wide : {"", "bf16", "BF16", "fp16"})
+    EXPECT_EQ(read("none", wide).rows.at(0).job.configuration.precision, Precision::kBf16) << wide;
+  EXPECT_EQ(read("none", "bf16+fp8").rows.at(0).job.configuration.precision, Precision::kFp8);
+  for (const char* unknown : {"fp32", "fp32+fp8", "int8"})
+    EXPECT_THAT(read("none", unknown).left_out.at(0), HasSubstr("no precision is called")) << unknown;
 }
 
 TEST(Measurements, TorchtitanCompilesTheLossSince2025) {

@@ -141,6 +141,20 @@ TEST(RankMemory, StatesAreThoseOfMegatron) {
   EXPECT_NEAR(live_memory(job, 0).states, 18.0 / 16 * weights + workspaces, 1);
 }
 
+TEST(RankMemory, FsdpOfPyTorchSharesFp32ParametersAndGathersTheEmbeddingsOnce) {
+  Job job = pipeline_job();
+  job.configuration.pp = 1;
+  job.configuration.zero = 3;
+  use_pytorch_modules(job);
+  const double embeddings = 2.0 * 32000 * 4096;
+  const double states = 16.0 / 16 * total_weights(job.model) + 2 * embeddings + 64 * kMiB;
+  EXPECT_NEAR(live_memory(job, 0).states / states, 1, 0.001);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    job.configuration.recompute = recompute;
+    EXPECT_NEAR(difference(job, 0), 0, 0.01) << name_of(recompute);
+  }
+}
+
 TEST(RankMemory, EarlierStagesKeepMoreMicroBatches) {
   const Job job = pipeline_job();
   EXPECT_DOUBLE_EQ(live_memory(job, 0).activations, 4 * live_memory(job, 3).activations);
@@ -344,10 +358,41 @@ TEST(RankMemory, StagesHoldWhatTheySendAndReceive) {
 TEST(RankMemory, WhatIsRecomputedIsCopiedToItsPlace) {
   Job job = pipeline_job();
   job.configuration.recompute = Recompute::kSelective;
-  const double with = chunk_memory(job).plain.backward;
-  job.configuration.megatron = false;
-  // The second product's input, and that of the first, which waits beside it.
-  EXPECT_DOUBLE_EQ(with - chunk_memory(job).plain.backward, 2.0 * 2048 * (11008 + 2 * 4096));
+  job.configuration.local_layers = true;  // whose norms stand alone
+  const double kept = chunk_memory(job).plain.kept;
+  const double backward = chunk_memory(job).plain.backward - kept;
+  job.configuration.recompute = Recompute::kNone;
+  const double state = 2.0 * 2048 * 4096;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept - kept, 2 * state);
+  // The first product's input waits from the end of the MLP on.
+  EXPECT_DOUBLE_EQ(backward - (chunk_memory(job).plain.backward - chunk_memory(job).plain.kept), 2 * state);
+}
+
+TEST(RankMemory, MegatronRecomputesNothingOfDenseLayersWhoseNormsAreInProducts) {
+  Job job = pipeline_job();
+  const LayerMemory kept = chunk_memory(job).plain;
+  job.configuration.recompute = Recompute::kSelective;
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.kept, kept.kept);
+  EXPECT_DOUBLE_EQ(chunk_memory(job).plain.backward, kept.backward);
+  use_pytorch_modules(job);
+  const double saved = chunk_memory(job).plain.kept;
+  job.configuration.recompute = Recompute::kNone;
+  EXPECT_GT(chunk_memory(job).plain.kept, saved);
+}
+
+TEST(RankMemory, OfActivationFunctionsThoseOfRoutedExpertsAreRecomputed) {
+  Job job = pipeline_job();
+  job.model = known_model("qwen3_30b_a3b");
+  const auto saved = [&job] {
+    job.configuration.recompute = Recompute::kNone;
+    const double kept = chunk_memory(job).plain.kept;
+    job.configuration.recompute = Recompute::kSelective;
+    return kept - chunk_memory(job).plain.kept;
+  };
+  const double tokens = 2.0 * 2048;                      // bytes of an element of each
+  EXPECT_DOUBLE_EQ(saved(), tokens * (8 * 768 + 2048));  // and the norm in front of them
+  job.model.shared_ffn = 4096;
+  EXPECT_DOUBLE_EQ(saved(), tokens * (8 * 768 + 2048));
 }
 
 TEST(RankMemory, RotaryOperatorsKeepTheirCosinesAndSines) {

@@ -70,7 +70,9 @@ def test_fit_tells_kinds_of_layers_that_were_measured_twice(
     after = answer("advise", "--predict", table, "--constants", constants)
     assert after["mean_absolute_error"] < 0.02
     text = stweaver("advise", "--fit", table, "--only", "layers").stdout
-    assert "kinds of layers take" in text
+    assert text.startswith("2 of 2 kinds of layers take")
+    table.write_text(HEADER + "A100,8,12,2560,16,1024,2,1,2,64,700\n")
+    assert stweaver("advise", "--fit", table, "--only", "layers").stdout.startswith("no kind of layer has")
 
 
 def test_choices_say_what_they_cost(answer: Answer) -> None:
@@ -187,17 +189,23 @@ def test_all_that_there_is_has_the_fastest_that_fits(answer: Answer, tmp_path: P
     assert speeds == sorted(set(speeds))  # the next faster one is never missed where memory grows this much
 
 
-def test_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run) -> None:
-    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "zero=3", "--choices", "2"]
-    offloaded = stweaver(*given, "--fix", "offload=1", "--software", "torchtitan").stdout
-    assert "torchtitan can run none of these" in offloaded
-    given += ["--fix", "offload=0"]
+def test_choices_and_settings_are_those_of_the_software_in_use(answer: Answer, stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100"]
+    for keys in (["torchtitan"], ["deepspeed"], ["megatron", "deepspeed"]):
+        found = answer(*given, "--software", ",".join(keys))
+        assert len(found["choices"]) > 1
+        assert all(any(choice[key] for key in keys) for choice in found["choices"])
+        assert "megatron" in keys or "megatron" not in found["choices"][0]
     text = stweaver(*given, "--software", "torchtitan").stdout
     assert "for torchtitan:" in text
     assert "for Megatron-LM:" not in text
-    choice = answer(*given, "--software", "torchtitan,deepspeed")["choices"][0]
-    assert "megatron" not in choice
-    assert "--activation_checkpoint.mode" in choice["torchtitan"]
+    text = stweaver(*given, "--fix", "zero=1").stdout
+    assert "torchtitan can run none of these; --software torchtitan looks for what it can" in text
+    refused = stweaver(*given, "--software", "torchtitan", "--fix", "offload=1")
+    assert refused.returncode == 2
+    assert "offload=1: no configuration has it here; it can be 0" in refused.stderr
+    refused = stweaver(*given, "--software", "torchtitan", "--precision", "fp8")
+    assert "no configuration can run by the software that is named" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -215,7 +223,7 @@ def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(
         assert told in choice["megatron"]
 
 
-@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
+@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators", "recompute=selective"])
 def test_what_megatron_cannot_do_has_no_settings_for_it(answer: Answer, fixed: str) -> None:
     given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "2", "--fix", fixed]
     assert [choice["megatron"] for choice in answer(*given)["choices"]] == [None, None]
@@ -392,7 +400,9 @@ def test_bad_usage_is_refused_in_one_line(stweaver: Run, arguments: list[str], c
     ("content", "complaint"),
     [
         ("", "empty"),
-        ("a,b\n1,2\n", "columns must be"),
+        ("a,b\n1,2\n", "it lacks model"),
+        (HEADER.replace(",", ";"), "commas part the cells"),
+        (HEADER.replace("mbs,", ""), "it lacks mbs; or"),
         (HEADER + "A100,8,24\n", ":2: 3 cells"),
         (HEADER + "A100,eight,24,2048,16,1024,1,1,2,64,700\n", ":2: gpus is no number"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,-1\n", "no time"),

@@ -167,6 +167,8 @@ def test_a_click_shows_a_choice_with_its_memory_and_its_flags(page: Page) -> Non
     after = chosen(page), look(page.locator("canvas.curves"))["sum"], page.locator("pre").first.inner_text()
     assert all(a != b for a, b in zip(before, after, strict=True))
     assert "--micro-batch-size" in after[2]
+    whole = "pre => pre.scrollHeight <= pre.clientHeight + 1"  # no argument is out of sight
+    assert page.locator("pre").first.evaluate(whole)
     kept(page).nth(2).get_by_role("button").click()
     assert chosen(page).startswith("Choice 3: ")
     assert "would reserve" in page.locator("section", has=page.locator("#chosen")).inner_text()

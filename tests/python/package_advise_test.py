@@ -1,6 +1,7 @@
 """`stweaver.advise`: the command's answer as typed values."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 import stweaver
@@ -31,10 +32,22 @@ def test_objectives_and_limits_are_passed_on() -> None:
     assert small.configuration.global_batch == 64
 
 
-def test_a_cluster_and_recordings_are_passed_on() -> None:
+def test_software_that_is_not_asked_for_has_no_settings() -> None:
+    given = partial(stweaver.advise, "llama3_8b", gpus=8, gpu="h100", choices=1)
+    choice = given(software=["deepspeed"]).choices[0]
+    assert choice.deepspeed is not None
+    assert choice.megatron is None
+    assert choice.torchtitan is None
+    assert given(modules="pytorch").choices[0].deepspeed is None
+
+
+def test_a_cluster_constants_and_recordings_are_passed_on(tmp_path: Path) -> None:
     given = partial(stweaver.advise, "llama3_8b", gpus=16, gpu="h100", choices=1, objectives=["time"])
     slow = given(nodes=8, link="pcie4", network=5, allocator="default").choices[0]
     assert slow.step_seconds > given().choices[0].step_seconds
+    constants = tmp_path / "constants.json"
+    constants.write_text('{"matrix": 0.5}')
+    assert given(constants=constants).choices[0].step_seconds > given().choices[0].step_seconds
     with pytest.raises(stweaver.Error, match="not of the form"):
         given(calibrate=["rank.pickle"])
 

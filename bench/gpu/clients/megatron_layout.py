@@ -41,24 +41,6 @@ class FlashAttention(torch.nn.Module):
         return result.permute(2, 0, 1, 3).reshape(*query.shape[:2], -1)
 
 
-def recomputing_mlp() -> type:
-    """Make an MLP whose activation is had again: recompute_modules has mlp_act after 0.16.1 only."""
-    base: Any = core("transformer.mlp").MLP
-    checkpoint = core("tensor_parallel.random").CheckpointWithoutOutput
-    checkpoint.__init__.__defaults__ = (None,)  # 0.16.1 takes the default, False, for fp8
-    swiglu = core("fusions.fused_bias_swiglu").bias_swiglu_impl
-
-    class Mlp(base):  # type: ignore[misc]
-        def forward(self, x: Tensor, *_: object, **__: object) -> tuple[Tensor, Any]:
-            wide, _bias = self.linear_fc1(x)
-            active = checkpoint()
-            result = self.linear_fc2(active.checkpoint(lambda y: swiglu(y, None), wide))
-            active.discard_output_and_register_recompute(result[0])
-            return result  # type: ignore[no-any-return]
-
-    return Mlp
-
-
 def layer(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
     """Say what a layer is made of."""
     make = core("models.gpt.gpt_layer_specs").get_gpt_layer_local_spec
@@ -67,8 +49,8 @@ def layer(chosen: argparse.Namespace) -> Any:  # noqa: ANN401
     parts.input_layernorm = parts.pre_mlp_layernorm = Norm
     if chosen.attention == "flash":
         parts.self_attention.submodules.core_attention = FlashAttention
-    if chosen.recompute == "selective":
-        parts.mlp.module = recomputing_mlp()
+    # 0.16.1 takes the default, False, for fp8, which needs Transformer Engine.
+    core("tensor_parallel.random").CheckpointWithoutOutput.__init__.__defaults__ = (None,)
     return spec
 
 

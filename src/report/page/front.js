@@ -309,7 +309,7 @@ function memoryFigure(facts, choice, explanation) {
 function settings(choice) {
   return FRAMEWORKS.filter(([key]) => choice.settings[key]).map(([key, name]) => {
     const value = choice.settings[key];
-    const text = typeof value === 'string' ? value.replace(/ --/g, '\n--') : JSON.stringify(value, null, 2);
+    const text = typeof value === 'string' ? value.replace(/ (?=--|activation-checkpoint:)/g, '\n') : JSON.stringify(value, null, 2);
     return element('div', {}, element('h3', {}, `For ${name}`),
       element('pre', {tabindex: '0', role: 'region', 'aria-label': `Settings of ${name}`}, text));
   });
