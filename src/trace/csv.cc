@@ -100,6 +100,8 @@ class CsvReader {
   }
 
   void read_header() {
+    constexpr std::string_view kSpreadsheetsMark = "\xEF\xBB\xBF";
+    if (line_.starts_with(kSpreadsheetsMark)) line_.erase(0, kSpreadsheetsMark.size());
     std::array<bool, kColumnCount> seen = {};
     split(line_, fields_);
     for (const std::string_view field : fields_) {
