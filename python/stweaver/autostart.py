@@ -1,6 +1,7 @@
 """What `stweaver run` does in each process of the job that imports torch: sitecustomize calls start()."""
 
 import atexit
+import contextlib
 import hashlib
 import os
 import socket
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stweaver import console, job, live, pytorch, session, summary, variables
+from stweaver import console, job, kept, live, pytorch, session, summary, variables
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated, Stats
 
@@ -97,11 +98,15 @@ def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.J
     """Add the plan to follow and where the next one goes; the job without what it wrote itself."""
     folder.mkdir(parents=True, exist_ok=True)
     this = this.recognized(folder)
-    plan = this.plan_path(folder)
+    kept.claim(folder, this.fingerprint)
+    kept.remove_old(folder, this.label, this.fingerprint)
+    plan, facts = this.plan_path(folder), this.facts_path(folder)
     if _plans(plan):
         options["plan"] = plan
-        if not this.facts_path(folder).is_file():  # the run that saved it was killed
+        if not facts.is_file():  # the run that saved it was killed
             this.keep_facts(folder, {})
+        with contextlib.suppress(OSError):  # a folder that is only to be read
+            facts.touch()  # used now
     options["save"] = plan
     return this
 
@@ -120,6 +125,7 @@ def _leave_out_outputs(files: Files) -> Files:
         return files
     path, renamed = files.whose.plan_path(files.folder), this.plan_path(files.folder)
     if renamed != path:
+        kept.claim(files.folder, this.fingerprint)
         for plan in _plans(path):
             plan.replace(plan.with_name(plan.name.replace(files.whose.fingerprint, this.fingerprint)))
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
