@@ -175,10 +175,9 @@ def _keep_facts(files: Files, stats: Stats) -> None:
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
     plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
-    removed = f"stweaver[{device.device}]: removed the plan: "  # by the session, before this end
-    whys = [line.removeprefix(removed) for line in log if line.startswith(removed)]
-    if plan is not None and whys:
-        return f"did not follow {plan.name}: {whys[0]}; the next run makes another"
+    removed = _said(log, device.device, "removed the plan")  # by the session, before this end
+    if plan is not None and removed:
+        return f"did not follow {plan.name}: {removed}; the next run makes another"
     if plan is None or not plan.is_file():
         made = summary.fate_of(device)
         if saved is None or not saved.is_file():
@@ -188,16 +187,21 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
         return f"no plan: {device.why_no_plan}"
-    refused = f"stweaver[{device.device}]: not following the plan: "
-    refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
-    why = next(refusals, device.why_no_plan or "it did not fit")
+    why = _said(log, device.device, "not following the plan") or device.why_no_plan or "it did not fit"
+    fate = f"did not follow {plan.name}: {why}"
     if plan != saved:
-        return f"did not follow {plan.name}: {why}"
+        return fate
     try:
         plan.unlink(missing_ok=True)  # another job may have removed it
     except OSError as error:  # a folder that is only to be read
-        return f"did not follow {plan.name}: {why}; it cannot be removed: {error.strerror}"
-    return f"did not follow {plan.name}: {why}; the next run makes another"
+        return f"{fate}; it cannot be removed: {error.strerror}"
+    return f"{fate}; the next run makes another"
+
+
+def _said(log: Sequence[str], device: int, what: str) -> str:
+    """Return why the session said that of the device, the first time; empty if it never did."""
+    begin = f"stweaver[{device}]: {what}: "
+    return next((line.removeprefix(begin) for line in log if line.startswith(begin)), "")
 
 
 def _of_device(path: Path | None, device: int) -> Path | None:
