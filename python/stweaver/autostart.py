@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import hashlib
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -144,7 +145,10 @@ def _finish(process: int, files: Files) -> None:
     except OSError as error:  # a folder that is only to be read, say
         _say(f"the plans keep the name that this run has given them: {error}", files.rank)
     earlier = _simulated_earlier(files)
-    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
+    lines = [
+        *_unwritten(stats.log),
+        *summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier),
+    ]
     try:
         _keep_facts(files, stats)
     except OSError as error:  # a full disk, say
@@ -170,6 +174,13 @@ def _keep_facts(files: Files, stats: Stats) -> None:
         files.whose.keep_facts(files.folder, known)
     else:
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
+
+
+def _unwritten(log: Sequence[str]) -> list[str]:
+    """Return what the session said of files that it could not write, unless it was said when it happened."""
+    if variables.VERBOSE.value == "1":
+        return []
+    return [re.sub(r"^stweaver\[\d+\]: ", "", line) for line in log if ": cannot be written" in line]
 
 
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
