@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from stweaver import kept
 
 LAYOUT = ("{}-{:016x}.json", "{}-{:016x}-device0.plan", "{}-{:016x}-device1.plan", "{}-{:016x}.json.x1.part")
@@ -53,7 +54,8 @@ def test_what_is_in_use_stays_however_old(folder: Path) -> None:
         "import sys; from pathlib import Path; from stweaver import kept; "
         f"kept.claim(Path({str(folder)!r}), '{0:016x}'); print(flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1) as other:
+    ours = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, env=ours) as other:
         assert other.stdout is not None
         other.stdout.readline()
         kept.remove_old(folder, "train", f"{kept.MOST_JOBS:016x}")
