@@ -8,6 +8,20 @@
 
 #include "model/machine.h"
 
+// What the headers of CUDA 12.1 (torch 2.1 to 2.4) lack: names, and the file that those of small floats
+// include.
+#if CUDA_VERSION < 12030
+constexpr auto CU_MEM_LOCATION_TYPE_HOST = static_cast<CUmemLocationType>(2);
+constexpr auto CU_MEM_HANDLE_TYPE_FABRIC = static_cast<CUmemAllocationHandleType>(8);
+constexpr auto CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = static_cast<CUdevice_attribute>(128);
+struct CUgraphEdgeData;
+#define __CUDA_FP16_H__
+#define __CUDA_BF16_H__
+#define __CUDA_BF16_TYPES_EXIST__
+struct __half;
+struct __nv_bfloat16;
+#endif
+
 /// A function that programs see.
 #define NULLCUDA_API extern "C" __attribute__((visibility("default")))
 

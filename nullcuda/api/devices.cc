@@ -102,60 +102,6 @@ int create_context(CUcontext* context, int device) {
   return 0;
 }
 
-void describe(cudaDeviceProp& properties, int device) {
-  properties = {};
-  const Gpu& g = gpu();
-  std::snprintf(properties.name, sizeof properties.name, "%s", std::string(g.name).c_str());
-  std::memset(&properties.uuid, 'Z' + on_machine(device), sizeof properties.uuid);
-  properties.totalGlobalMem = machine().memory.total();
-  properties.major = g.major;
-  properties.minor = g.minor;
-  properties.multiProcessorCount = g.multiprocessors;
-  properties.l2CacheSize = g.l2_cache;
-  properties.sharedMemPerMultiprocessor = static_cast<std::size_t>(g.shared_memory);
-  properties.sharedMemPerBlockOptin = static_cast<std::size_t>(g.shared_memory_optin);
-  properties.reservedSharedMemPerBlock = 1024;
-  properties.maxThreadsPerMultiProcessor = g.threads;
-  properties.maxBlocksPerMultiProcessor = g.blocks;
-  properties.memoryBusWidth = g.memory_bus;
-  properties.asyncEngineCount = g.copy_engines;
-  properties.ECCEnabled = static_cast<int>(g.ecc);
-  properties.pciBusID = kBusOfFirst + on_machine(device);
-  properties.multiGpuBoardGroupID = device;
-  // The same on all GPUs of the table.
-  properties.sharedMemPerBlock = 49152;
-  properties.regsPerBlock = properties.regsPerMultiprocessor = 65536;
-  properties.warpSize = 32;
-  properties.memPitch = 2147483647;
-  properties.maxThreadsPerBlock = properties.maxThreadsDim[0] = properties.maxThreadsDim[1] = 1024;
-  properties.maxThreadsDim[2] = 64;
-  properties.maxGridSize[0] = 2147483647;
-  properties.maxGridSize[1] = properties.maxGridSize[2] = 65535;
-  properties.totalConstMem = 65536;
-  properties.textureAlignment = properties.surfaceAlignment = 512;
-  properties.texturePitchAlignment = 32;
-  properties.persistingL2CacheMaxSize = g.l2_cache * 5 / 8;
-  properties.accessPolicyMaxWindowSize = 134217728;
-  properties.canMapHostMemory = properties.concurrentKernels = properties.unifiedAddressing = 1;
-  properties.streamPrioritiesSupported = properties.globalL1CacheSupported =
-      properties.localL1CacheSupported = 1;
-  properties.managedMemory = properties.concurrentManagedAccess = properties.computePreemptionSupported = 1;
-  properties.canUseHostPointerForRegisteredMem = properties.cooperativeLaunch = 1;
-  properties.hostRegisterSupported = properties.memoryPoolsSupported = properties.gpuDirectRDMASupported = 1;
-  properties.gpuDirectRDMAFlushWritesOptions = 1;
-  properties.gpuDirectRDMAWritesOrdering = 100;
-  properties.memoryPoolSupportedHandleTypes =
-      static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) |
-      (g.fabric ? static_cast<unsigned>(CU_MEM_HANDLE_TYPE_FABRIC) : 0U);
-  properties.ipcEventSupported = properties.unifiedFunctionPointers = 1;
-  properties.clusterLaunch = static_cast<int>(g.major >= 9);
-  properties.timelineSemaphoreInteropSupported = 1;
-#if CUDART_VERSION < 13000
-  properties.clockRate = g.clock;
-  properties.memoryClockRate = g.memory_clock;
-#endif
-}
-
 }  // namespace
 
 void enter_primary_context() {
@@ -196,7 +142,10 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
       return g.clock;
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return 512;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
+      return 32;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -212,7 +161,25 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+      return 100;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+      return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (g.fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0);
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      return static_cast<int>(g.major >= 9);
+    case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
+      return g.l2_cache * 5 / 8;
+    case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE:
+      return 134217728;
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+      return device;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       return g.multiprocessors;
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
@@ -247,6 +214,80 @@ int attribute(int number, int device) {
       return 0;  // multicast and what else a machine without peers lacks
   }
 }
+
+namespace {
+
+/// What the driver says of a device one by one, for the run time's callers.
+void describe(cudaDeviceProp& properties, int device) {
+  const auto of = [&](CUdevice_attribute number) { return attribute(number, device); };
+  const auto bytes_of = [&](CUdevice_attribute number) { return static_cast<std::size_t>(of(number)); };
+  properties = {};
+  std::snprintf(properties.name, sizeof properties.name, "%s", std::string(gpu().name).c_str());
+  std::memset(&properties.uuid, 'Z' + on_machine(device), sizeof properties.uuid);
+  properties.totalGlobalMem = machine().memory.total();
+  properties.major = of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  properties.minor = of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  properties.multiProcessorCount = of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  properties.l2CacheSize = of(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  properties.sharedMemPerBlock = bytes_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  properties.sharedMemPerMultiprocessor = bytes_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  properties.sharedMemPerBlockOptin = bytes_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  properties.reservedSharedMemPerBlock = bytes_of(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  properties.maxThreadsPerMultiProcessor = of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  properties.maxBlocksPerMultiProcessor = of(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+  properties.memoryBusWidth = of(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+  properties.asyncEngineCount = of(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+  properties.ECCEnabled = of(CU_DEVICE_ATTRIBUTE_ECC_ENABLED);
+  properties.pciBusID = of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  properties.multiGpuBoardGroupID = of(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID);
+  properties.regsPerBlock = of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+  properties.regsPerMultiprocessor = of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  properties.warpSize = of(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  properties.memPitch = bytes_of(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  properties.maxThreadsPerBlock = of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  properties.maxThreadsDim[0] = of(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
+  properties.maxThreadsDim[1] = of(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
+  properties.maxThreadsDim[2] = of(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
+  properties.maxGridSize[0] = of(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+  properties.maxGridSize[1] = of(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
+  properties.maxGridSize[2] = of(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+  properties.totalConstMem = bytes_of(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+  properties.textureAlignment = bytes_of(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+  properties.surfaceAlignment = bytes_of(CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT);
+  properties.texturePitchAlignment = bytes_of(CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT);
+  properties.persistingL2CacheMaxSize = of(CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
+  properties.accessPolicyMaxWindowSize = of(CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE);
+  properties.canMapHostMemory = of(CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY);
+  properties.concurrentKernels = of(CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS);
+  properties.unifiedAddressing = of(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+  properties.streamPrioritiesSupported = of(CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED);
+  properties.globalL1CacheSupported = of(CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED);
+  properties.localL1CacheSupported = of(CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED);
+  properties.managedMemory = of(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+  properties.concurrentManagedAccess = of(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+  properties.computePreemptionSupported = of(CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED);
+  properties.canUseHostPointerForRegisteredMem =
+      of(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+  properties.cooperativeLaunch = of(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
+  properties.hostRegisterSupported = of(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+  properties.memoryPoolsSupported = of(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+  properties.gpuDirectRDMASupported = of(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
+  properties.gpuDirectRDMAFlushWritesOptions =
+      static_cast<unsigned>(of(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS));
+  properties.gpuDirectRDMAWritesOrdering = of(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+  properties.memoryPoolSupportedHandleTypes =
+      static_cast<unsigned>(of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES));
+  properties.ipcEventSupported = of(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
+  properties.unifiedFunctionPointers = of(CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS);
+  properties.clusterLaunch = of(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
+  properties.timelineSemaphoreInteropSupported = of(CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED);
+#if CUDART_VERSION < 13000
+  properties.clockRate = of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  properties.memoryClockRate = of(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+#endif
+}
+
+}  // namespace
 
 }  // namespace nullcuda
 

@@ -148,11 +148,16 @@ def created(version):
     assert create(byref(context), *(0 for _ in between), 0, 1) == 0
     assert call("cuCtxGetDevice", byref(device)) == 0
     return [device.value, call("cuCtxDestroy_v2", context), call("cuCtxDestroy_v2", context)]
+def attribute(number):
+    value = c_int()
+    return call("cuDeviceGetAttribute", byref(value), number, 1) or value.value
 states = [active(0), active(1), active(9)]
 torch.zeros(1, device="cuda:0")
 states += [active(0), active(1)]
 say(states=states, contexts=[created(version) for version in (11000, 12000, 13000)],
-    peers=[call("cudaDeviceEnablePeerAccess", peer, 0) for peer in (1, 1, 0, 9)])
+    peers=[call("cudaDeviceEnablePeerAccess", peer, 0) for peer in (1, 1, 0, 9)],
+    # What the run time's properties have: alignments, the L2's window, handle types, clusters, the bus.
+    attributes=[attribute(number) for number in (14, 30, 51, 109, 119, 120, 33)])
 """,
         "--devices",
         "2",
@@ -160,6 +165,7 @@ say(states=states, contexts=[created(version) for version in (11000, 12000, 1300
     assert found["states"] == [0, 0, 101, -1, 0]
     assert found["contexts"] == [[1, 0, 201]] * 3
     assert found["peers"] == [0, 704, 217, 101]
+    assert found["attributes"] == [512, 512, 32, 134217728, 9, 1, 0x11]
 
 
 @pytest.mark.parametrize(

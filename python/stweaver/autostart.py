@@ -1,14 +1,16 @@
 """What `stweaver run` does in each process of the job that imports torch: sitecustomize calls start()."""
 
 import atexit
+import contextlib
 import hashlib
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stweaver import console, job, live, pytorch, session, summary, variables
+from stweaver import console, job, kept, live, pytorch, session, summary, variables
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated, Stats
 
@@ -97,11 +99,15 @@ def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.J
     """Add the plan to follow and where the next one goes; the job without what it wrote itself."""
     folder.mkdir(parents=True, exist_ok=True)
     this = this.recognized(folder)
-    plan = this.plan_path(folder)
+    kept.claim(folder, this.fingerprint)
+    kept.remove_old(folder, this.label, this.fingerprint)
+    plan, facts = this.plan_path(folder), this.facts_path(folder)
     if _plans(plan):
         options["plan"] = plan
-        if not this.facts_path(folder).is_file():  # the run that saved it was killed
+        if not facts.is_file():  # the run that saved it was killed
             this.keep_facts(folder, {})
+        with contextlib.suppress(OSError):  # a folder that is only to be read
+            facts.touch()  # used now
     options["save"] = plan
     return this
 
@@ -120,6 +126,7 @@ def _leave_out_outputs(files: Files) -> Files:
         return files
     path, renamed = files.whose.plan_path(files.folder), this.plan_path(files.folder)
     if renamed != path:
+        kept.claim(files.folder, this.fingerprint)
         for plan in _plans(path):
             plan.replace(plan.with_name(plan.name.replace(files.whose.fingerprint, this.fingerprint)))
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
@@ -138,7 +145,10 @@ def _finish(process: int, files: Files) -> None:
     except OSError as error:  # a folder that is only to be read, say
         _say(f"the plans keep the name that this run has given them: {error}", files.rank)
     earlier = _simulated_earlier(files)
-    lines = list(summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier))
+    lines = [
+        *_unwritten(stats.log),
+        *summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier),
+    ]
     try:
         _keep_facts(files, stats)
     except OSError as error:  # a full disk, say
@@ -166,13 +176,19 @@ def _keep_facts(files: Files, stats: Stats) -> None:
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
 
 
+def _unwritten(log: Sequence[str]) -> list[str]:
+    """Return what the session said of files that it could not write, unless it was said when it happened."""
+    if variables.VERBOSE.value == "1":
+        return []
+    return [re.sub(r"^stweaver\[\d+\]: ", "", line) for line in log if ": cannot be written" in line]
+
+
 def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
     plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
-    removed = f"stweaver[{device.device}]: removed the plan: "  # by the session, before this end
-    whys = [line.removeprefix(removed) for line in log if line.startswith(removed)]
-    if plan is not None and whys:
-        return f"did not follow {plan.name}: {whys[0]}; the next run makes another"
+    removed = _said(log, device.device, "removed the plan")  # by the session, before this end
+    if plan is not None and removed:
+        return f"did not follow {plan.name}: {removed}; the next run makes another"
     if plan is None or not plan.is_file():
         made = summary.fate_of(device)
         if saved is None or not saved.is_file():
@@ -182,16 +198,21 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
         return f"no plan: {device.why_no_plan}"
-    refused = f"stweaver[{device.device}]: not following the plan: "
-    refusals = (line.removeprefix(refused) for line in log if line.startswith(refused))
-    why = next(refusals, device.why_no_plan or "it did not fit")
+    why = _said(log, device.device, "not following the plan") or device.why_no_plan or "it did not fit"
+    fate = f"did not follow {plan.name}: {why}"
     if plan != saved:
-        return f"did not follow {plan.name}: {why}"
+        return fate
     try:
         plan.unlink(missing_ok=True)  # another job may have removed it
     except OSError as error:  # a folder that is only to be read
-        return f"did not follow {plan.name}: {why}; it cannot be removed: {error.strerror}"
-    return f"did not follow {plan.name}: {why}; the next run makes another"
+        return f"{fate}; it cannot be removed: {error.strerror}"
+    return f"{fate}; the next run makes another"
+
+
+def _said(log: Sequence[str], device: int, what: str) -> str:
+    """Return why the session said that of the device, the first time; empty if it never did."""
+    begin = f"stweaver[{device}]: {what}: "
+    return next((line.removeprefix(begin) for line in log if line.startswith(begin)), "")
 
 
 def _of_device(path: Path | None, device: int) -> Path | None:

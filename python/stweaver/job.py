@@ -68,11 +68,11 @@ class Job:
 
     def plan_path(self, folder: Path) -> Path:
         """Where the plan of this job and rank is kept; "{device}" in it stands for the device's number."""
-        return folder / f"{self._label}-{self.fingerprint}-device{{device}}.plan"
+        return folder / f"{self.label}-{self.fingerprint}-device{{device}}.plan"
 
     def facts_path(self, folder: Path) -> Path:
         """Where it is said what the plan's fingerprint was made of."""
-        return folder / f"{self._label}-{self.fingerprint}.json"
+        return folder / f"{self.label}-{self.fingerprint}.json"
 
     def trace_path(self, path: Path) -> Path:
         """One for each rank: job.trace becomes job-rank0.trace."""
@@ -101,7 +101,7 @@ class Job:
 
         Where that wrote, this one may name the same again, or what is not there yet.
         """
-        for path in sorted(folder.glob(f"{self._label}-*.json")):
+        for path in sorted(folder.glob(f"{self.label}-*.json")):
             theirs = _read_facts(path)
             same = self.without([*_words(theirs, "outputs"), *self._to_be_made(_words(theirs, "command"))])
             if same.facts_path(folder) == path:
@@ -132,7 +132,8 @@ class Job:
         return before is None or Path(word).suffix not in _SETTINGS
 
     @property
-    def _label(self) -> str:
+    def label(self) -> str:
+        """Name the program and the rank: what the names of all its plans begin with."""
         return self.name if self.rank is None else f"{self.name}-rank{self.rank}"
 
 

@@ -24,6 +24,11 @@ constexpr std::uint64_t kMemoryLimit = std::uint64_t{256} << 20;
 constexpr int kWindowLog = 27;  // 128 MiB, what the zstd command accepts without being told to accept more
 constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib.h, inflateInit2
 constexpr std::size_t kBufferSize = std::size_t{1} << 18;
+// Gzip cannot pack more than 1032 to 1, traces are packed about 20 to 1. What xz and Zstandard can pack
+// further would be read for minutes, from a file of a few kilobytes. A small file may stand for a little
+// more.
+constexpr std::uint64_t kMostPacked = 1000;
+constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
 
 /// A file and the piece of it that is to be used next.
 class Input {
@@ -46,6 +51,13 @@ class Input {
     return begin_ < end_;
   }
 
+  /// Counts what came out of it.
+  void count_unpacked(std::size_t size) {
+    unpacked_ += size;
+    if (unpacked_ > kSmall + kMostPacked * read_)
+      refuse("unpacks to more than ", kMostPacked, " times its size: no trace is packed like that");
+  }
+
   template <typename... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     fail(name_, ": ", parts...);
@@ -62,6 +74,7 @@ class Input {
     begin_ = 0;
     end_ = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
     if (end_ == 0 && std::ferror(file_.get()) != 0) fail(name_, ": cannot be read: ", reason());
+    read_ += end_;
   }
 
   std::string name_;
@@ -69,6 +82,8 @@ class Input {
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::uint64_t read_ = 0;
+  std::uint64_t unpacked_ = 0;
 };
 
 using Buffer = std::span<std::byte>;
@@ -237,6 +252,15 @@ ByteSource source_of(std::shared_ptr<Input> input) {
   return [reader](Buffer buffer) { return buffer.empty() ? 0 : reader->read(buffer); };
 }
 
+template <typename Reader>
+ByteSource unpacked_source_of(const std::shared_ptr<Input>& input) {
+  return [input, packed = source_of<Reader>(input)](Buffer buffer) {
+    const std::size_t size = packed(buffer);
+    input->count_unpacked(size);
+    return size;
+  };
+}
+
 template <std::size_t kLength>
 bool begins_with(Buffer piece, const std::array<std::uint8_t, kLength>& magic) {
   return piece.size() >= kLength && std::memcmp(piece.data(), magic.data(), kLength) == 0;
@@ -251,9 +275,9 @@ constexpr std::array<std::uint8_t, 4> kZstdMagic = {0x28, 0xb5, 0x2f, 0xfd};    
 ByteSource open_archive(const std::filesystem::path& path) {
   auto input = std::make_shared<Input>(path);
   const Buffer begin = input->piece();
-  if (begins_with(begin, kGzipMagic)) return source_of<GzipReader>(std::move(input));
-  if (begins_with(begin, kXzMagic)) return source_of<XzReader>(std::move(input));
-  if (begins_with(begin, kZstdMagic)) return source_of<ZstdReader>(std::move(input));
+  if (begins_with(begin, kGzipMagic)) return unpacked_source_of<GzipReader>(input);
+  if (begins_with(begin, kXzMagic)) return unpacked_source_of<XzReader>(input);
+  if (begins_with(begin, kZstdMagic)) return unpacked_source_of<ZstdReader>(input);
   return source_of<PlainReader>(std::move(input));
 }
 

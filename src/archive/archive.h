@@ -12,7 +12,7 @@ namespace stweaver {
 /// memory, whatever the file asks for.
 ///
 /// Error, naming the file, when it is missing, is a directory, or cannot be read; and from the source, when
-/// compressed data is damaged or ends early.
+/// compressed data is damaged, ends early, or stands for far more than any trace of its size.
 ByteSource open_archive(const std::filesystem::path& path);
 
 }  // namespace stweaver

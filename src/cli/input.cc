@@ -73,7 +73,10 @@ void write_to(const std::string& path, const std::string& draft, const std::stri
 }  // namespace
 
 bool is_csv(const std::string& path) {
-  return path.ends_with(".csv");
+  const std::filesystem::path file(path);
+  const std::string end = file.extension().string();
+  const bool packed = end == ".gz" || end == ".xz" || end == ".zst";
+  return (packed ? file.stem() : file).extension() == ".csv";
 }
 
 Trace open_trace(const std::string& path, std::optional<int> device) {

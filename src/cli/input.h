@@ -23,7 +23,8 @@ struct Answer {
   int status = kDone;
 };
 
-/// The planning world's instances are told by their name; everything else is read as a trace.
+/// The planning world's instances are told by their name, compressed ones too; everything else is read as a
+/// trace.
 bool is_csv(const std::string& path);
 
 /// The trace of `device` in a file, or of the device with the most requests. Error when there is none.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "profile/diff.h"
@@ -410,7 +410,7 @@ void find_dynamic(const Trace& trace, Pattern& pattern) {
 
 /// Whether what was allocated before a single step does not foretell its sizes.
 bool differs_from_prologue(const Trace& trace, const Pattern& pattern) {
-  std::unordered_set<Bytes> known;
+  std::set<Bytes> known;
   for (RequestId id = 0; id < pattern.prologue; ++id) known.insert(trace.requests[id].size);
   std::size_t differ = 0;
   for (const Position& position : pattern.positions) {

@@ -1,7 +1,7 @@
 #include "profile/summary.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <set>
 
 namespace stweaver {
 namespace {
@@ -40,8 +40,8 @@ Summary summarize(const Trace& trace, const Steps& steps, const std::vector<Life
   summary.steps = steps.spans.size();
   summary.peak_requested = peak_requested(trace);
   summary.lower_bound = rounded_peak(trace, kAlignment);
-  std::unordered_set<Stream> streams;
-  std::unordered_set<Bytes> sizes;
+  std::set<Stream> streams;
+  std::set<Bytes> sizes;
   for (const Request& request : trace.requests) {
     streams.insert(request.stream);
     sizes.insert(request.size);

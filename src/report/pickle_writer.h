@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace stweaver {
@@ -44,7 +44,7 @@ class PickleWriter {
   std::string out_;
   std::vector<std::size_t> batches_;  ///< of each open list: values since the last opcode that appends them
   std::size_t remembered_ = 0;
-  std::unordered_map<std::string, std::size_t> strings_;
+  std::map<std::string, std::size_t> strings_;
 };
 
 }  // namespace stweaver

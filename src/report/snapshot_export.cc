@@ -448,8 +448,9 @@ std::string snapshot_of(const Trace& trace, const ReplayResult& served, const st
 }
 
 std::string snapshot_of(const JobReport& report, Contender contender) {
-  const char* const settings = contender == Contender::kNative ? "" : "expandable_segments:True";
-  return snapshot_of(report.trace, served_by(report, contender), settings);
+  const AllocatorKind kind =
+      contender == Contender::kNative ? AllocatorKind::kNative : AllocatorKind::kExpandable;
+  return snapshot_of(report.trace, served_by(report, contender), settings_text_of(report.trace, kind));
 }
 
 }  // namespace stweaver

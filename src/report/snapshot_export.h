@@ -17,8 +17,8 @@ namespace stweaver {
 /// the failures of the one that recorded the trace. read_snapshot() makes the same trace of it again.
 std::string snapshot_of(const Trace& trace, const ReplayResult& served, const std::string& settings);
 
-/// The job by one of the allocators that the report compares. STWeaver's arena looks like expandable
-/// segments.
+/// The job by one of the allocators that the report compares, with the job's other settings. STWeaver's arena
+/// looks like expandable segments.
 std::string snapshot_of(const JobReport& report, Contender contender);
 
 }  // namespace stweaver

@@ -17,14 +17,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-AllocatorSettings known_settings(const Trace& trace) {
-  try {
-    return parse_settings(trace.settings);
-  } catch (const Error&) {
-    return {};  // they are newer than this program
-  }
-}
-
 /// Leads a RuntimeAllocator through its life, and keeps its story.
 class Life {
  public:
@@ -149,10 +141,20 @@ std::string_view name_of(AllocatorKind kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
+std::string settings_text_of(const Trace& trace, AllocatorKind kind) {
+  const bool expandable = kind == AllocatorKind::kExpandable;
+  const std::string ours = text("expandable_segments:", expandable ? "True" : "False");
+  try {
+    if (parse_settings(trace.settings).expandable_segments == expandable) return trace.settings;
+  } catch (const Error&) {
+    return ours;  // the trace's are newer than this program
+  }
+  return trace.settings.empty() ? ours : text(trace.settings, ',', ours);  // the last one counts
+}
+
 AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind) {
-  AllocatorSettings settings = known_settings(trace);
+  AllocatorSettings settings = parse_settings(settings_text_of(trace, kind));
   settings.memory_fraction = 1;
-  settings.expandable_segments = kind == AllocatorKind::kExpandable;
   return settings;
 }
 

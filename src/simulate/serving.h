@@ -66,6 +66,8 @@ struct Serving {
 /// settings that this program does not know. A share of the device's memory is left out: its size is not
 /// known.
 AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind);
+/// The same as text, as PyTorch would have been given it.
+std::string settings_text_of(const Trace& trace, AllocatorKind kind);
 
 /// Serves a trace with a fresh allocator on `device`. Without memory for the plan's arena it goes on without
 /// the plan (statistics.plans says so), as a job would. Errors as of the device and the allocators.

@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <set>
 #include <span>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "trace/byte_reader.h"
@@ -100,6 +100,8 @@ class CsvReader {
   }
 
   void read_header() {
+    constexpr std::string_view kSpreadsheetsMark = "\xEF\xBB\xBF";
+    if (line_.starts_with(kSpreadsheetsMark)) line_.erase(0, kSpreadsheetsMark.size());
     std::array<bool, kColumnCount> seen = {};
     split(line_, fields_);
     for (const std::string_view field : fields_) {
@@ -137,17 +139,17 @@ class CsvReader {
     total_ = sum(total_, sum(row.size, kAlignment, "size"), "the sum of sizes, with room to align each,");
     if (has_offset_) {
       row.offset = number(values[kOffset], "offset");
-      sum(*row.offset, row.size, "offset + size");
+      static_cast<void>(sum(*row.offset, row.size, "offset + size"));
     }
     return row;
   }
 
-  std::int64_t sum(std::int64_t a, std::int64_t b, std::string_view what) const {
+  [[nodiscard]] std::int64_t sum(std::int64_t a, std::int64_t b, std::string_view what) const {
     if (a > std::numeric_limits<std::int64_t>::max() - b) refuse(what, " is out of range");
     return a + b;
   }
 
-  std::int64_t number(std::string_view field, std::string_view what) const {
+  [[nodiscard]] std::int64_t number(std::string_view field, std::string_view what) const {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (error == std::errc::result_out_of_range) refuse(what, " is out of range: ", printable(field));
@@ -176,7 +178,7 @@ class CsvReader {
   bool inclusive_ = false;
   Bytes total_ = 0;
   std::vector<std::string_view> fields_;  // of line_
-  std::unordered_set<std::string> ids_;   // of all rows, once they no longer count upwards
+  std::set<std::string> ids_;             // of all rows, once they no longer count upwards
 };
 
 }  // namespace

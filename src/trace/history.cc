@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,7 @@ class PoolFinder {
   explicit PoolFinder(const DeviceHistory& history) {
     const auto has_pool = [](const HistorySegment& segment) { return segment.pool != 0; };
     if (std::ranges::none_of(history.segments, has_pool)) return;
-    std::unordered_map<std::int64_t, std::size_t> births;
+    std::map<std::int64_t, std::size_t> births;  // ordered: addresses could be made to share a hash
     for (std::size_t i = 0; i < history.entries.size(); ++i) {
       if (history.entries[i].action == Action::kSegmentGrow) births[history.entries[i].address] = i;
     }
@@ -273,7 +272,7 @@ class Reconstruction {
     std::vector<HistoryAnnotation> ranges = history_.annotations;
     std::ranges::stable_sort(ranges, {}, &HistoryAnnotation::micros);
     std::vector<Mark> marks;
-    std::unordered_map<std::string, std::vector<std::size_t>> open;  // indices into marks
+    std::map<std::string, std::vector<std::size_t>> open;  // indices into marks
     Time time = 0;
     for (const HistoryAnnotation& range : ranges) {
       while (time < now_ && trace_.micros[static_cast<std::size_t>(time)] < range.micros) ++time;

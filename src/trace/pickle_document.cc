@@ -14,17 +14,9 @@ void PickleBudget::check() const {
   }
 }
 
-std::size_t PickleDocument::Hash::operator()(std::span<const PickleValue> items) const {
-  std::uint64_t hash = items.size();
-  for (const PickleValue& item : items) {
-    hash = (hash ^ std::hash<std::int64_t>{}(item.bits())) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
-bool PickleDocument::Equal::operator()(std::span<const PickleValue> a, std::span<const PickleValue> b) const {
-  return std::ranges::equal(a, b);
+bool PickleDocument::Before::operator()(std::span<const PickleValue> a,
+                                        std::span<const PickleValue> b) const {
+  return std::ranges::lexicographical_compare(a, b);
 }
 
 PickleDocument::PickleDocument(std::string name, std::span<const std::string_view> keys, Collapse collapse)
@@ -59,7 +51,7 @@ PickleValue PickleDocument::make_integer(std::int64_t number) {
   if (-kNarrow <= number && number < kNarrow) return {PickleKind::kInt, number * 2};
   const auto [found, is_new] = wide_index_.try_emplace(number, static_cast<std::uint32_t>(wide_.size()));
   if (is_new) {
-    budget_.charge(64);  // its node, its bucket
+    budget_.charge(64);  // its node
     budget_.push(wide_, number);
   }
   return {PickleKind::kInt, std::int64_t{found->second} * 2 + 1};
@@ -68,7 +60,7 @@ PickleValue PickleDocument::make_integer(std::int64_t number) {
 PickleValue PickleDocument::make_string(std::string_view text) {
   auto found = string_index_.find(text);
   if (found == string_index_.end()) {
-    budget_.charge(text.size() + 80);  // the text, its node, its bucket
+    budget_.charge(text.size() + 80);  // the text, its node
     found = string_index_.emplace(text, static_cast<std::uint32_t>(strings_.size())).first;
     budget_.push(strings_, std::string_view(found->first));
   }

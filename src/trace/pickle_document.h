@@ -5,14 +5,15 @@
 // *collapsed* by the caller into a record of his own, of which the document keeps only the number.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,7 @@ class PickleValue {
   /// A truth value itself, or an index.
   [[nodiscard]] constexpr std::int64_t bits() const { return static_cast<std::int64_t>(word_) >> kKindBits; }
 
-  friend bool operator==(const PickleValue&, const PickleValue&) = default;
+  friend auto operator<=>(const PickleValue&, const PickleValue&) = default;
 
  private:
   static constexpr unsigned kKindBits = 4;
@@ -141,14 +142,8 @@ class PickleDocument {
   };
   static constexpr std::uint32_t kNoShelf = UINT32_MAX;
 
-  struct Hash {
+  struct Before {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-    std::size_t operator()(std::span<const PickleValue> items) const;
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(std::string_view a, std::string_view b) const { return a == b; }
     bool operator()(std::span<const PickleValue> a, std::span<const PickleValue> b) const;
   };
 
@@ -162,12 +157,13 @@ class PickleDocument {
   std::size_t key_count_;
   Collapse collapse_;
   PickleBudget budget_;
+  // What is looked up is ordered: a file could be made such that all of it has one hash.
   std::vector<std::int64_t> wide_;  // integers that do not fit into a handle, each a key of wide_index_
-  std::unordered_map<std::int64_t, std::uint32_t> wide_index_;
+  std::map<std::int64_t, std::uint32_t> wide_index_;
   std::vector<std::string_view> strings_;  // each a key of string_index_
-  std::unordered_map<std::string, std::uint32_t, Hash, Equal> string_index_;
+  std::map<std::string, std::uint32_t, std::less<>> string_index_;
   std::vector<std::span<const PickleValue>> tuples_;  // each a key of tuple_index_
-  std::unordered_map<std::vector<PickleValue>, std::uint32_t, Hash, Equal> tuple_index_;
+  std::map<std::vector<PickleValue>, std::uint32_t, Before> tuple_index_;
   std::vector<Object> objects_;
   std::vector<std::vector<PickleValue>> shelves_;
   std::vector<std::uint32_t> free_shelves_;

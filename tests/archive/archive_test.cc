@@ -181,6 +181,15 @@ TEST_F(Archive, RefusesToTakeMoreMemoryThanIsSound) {
   EXPECT_THAT(refused(file(zstd(plain_text(), 30))), HasSubstr("zstd: "));
 }
 
+TEST_F(Archive, RefusesWhatIsPackedAsNoTraceIs) {
+  const std::string zeros(std::size_t{1} << 20, '\0');
+  const fs::path path = file("");
+  std::ofstream out(path, std::ios::binary);
+  for (int member = 0; member < 300; ++member) out << zstd(zeros);
+  out.close();
+  EXPECT_THAT(refused(path), HasSubstr("unpacks to more than 1000 times its size"));
+}
+
 TEST_F(Archive, SaysWhatIsWrongWithThePath) {
   EXPECT_THAT(refused(folder_ / "missing"), HasSubstr("cannot be opened: No such file"));
   EXPECT_THAT(refused(folder_), HasSubstr("is a directory"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "profile/profile.h"
+#include "support/collisions.h"
 #include "support/job.h"
 
 namespace stweaver {
@@ -69,6 +70,16 @@ TEST(Summary, CountsRequestsStreamsAndSizes) {
   EXPECT_EQ(summary.steps, 0U);
   EXPECT_EQ(summary.peak_requested, 8192);
   EXPECT_THAT(summary.by_kind, ElementsAre(0, 0, 0));
+}
+
+TEST(Summary, CountsStreamsAndSizesInAboutTheSameTimeWhateverTheyAre) {
+  expect_no_collisions([](std::int64_t step) {
+    Job job;
+    for (std::int64_t i = 0; i < kColliding; ++i) job.touch(i * step, static_cast<Stream>(i * step));
+    const Trace trace = job.trace();
+    const std::vector<LifeClass> classes(trace.requests.size());
+    EXPECT_EQ(summarize(trace, {}, classes, {}).sizes, classes.size());
+  });
 }
 
 TEST(Summary, OfNothingIsAllNought) {

@@ -113,6 +113,9 @@ def test_a_planning_instance_gets_offsets(answer: Answer, csv: Path, tmp_path: P
     assert header == "id,lower,upper,size,offset"
     assert [row.rsplit(",", 1)[0] for row in rows] == SMALL_CSV.splitlines()[1:]
     assert answer("check", placed, csv)["ok"] is True
+    packed = tmp_path / "small.csv.xz"
+    packed.write_bytes(lzma.compress(csv.read_bytes()))
+    assert answer("check", placed, packed)["ok"] is True
 
 
 def test_an_instance_without_buffers_needs_no_memory(answer: Answer, tmp_path: Path) -> None:

@@ -44,13 +44,20 @@ def test_what_a_job_enables_itself_leaves_the_plans_of_the_run(python: Run, tmp_
 
 def test_facts_are_kept_beside_plans_and_nowhere_else(python: Run, tmp_path: Path) -> None:
     run(python, tmp_path, "raise SystemExit")
-    assert not list((tmp_path / ".stweaver").iterdir())
+    assert {path.name for path in (tmp_path / ".stweaver").iterdir()} == {".lock"}
     run(python, tmp_path, "")
     (facts,) = (tmp_path / ".stweaver").glob("*.json")
     written = facts.read_text()
     facts.unlink()
     run(python, tmp_path, "")
     assert facts.read_text() == written, "also where the run before was killed"
+
+
+def test_a_recording_that_cannot_be_written_is_said_once(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "job.trace").symlink_to("/dev/full")
+    for loudness in ((), ("--verbose",)):
+        said = run(python, tmp_path, "", "--no-plan", "--record", "job.trace", *loudness)
+        assert said.count("job.trace: cannot be written (No space left on device)\n") == 1
 
 
 def test_a_job_that_lets_more_be_held_is_recorded_and_planned_on(python: Run, tmp_path: Path) -> None:

@@ -63,6 +63,18 @@ TEST(SnapshotExport, OfAPlannedJobReadsBackAsTheSameTrace) {
   EXPECT_EQ(measured_reserve_peak(back), report.comparison.stweaver.replay.reserved_peak);
 }
 
+TEST(SnapshotExport, IsSimulatedAgainWithTheSettingsOfTheJob) {
+  JobReport report = report_job(rich_trace(), {.threads = 1, .timeout = 0.1});
+  report.trace.settings = "expandable_segments:True,roundup_power2_divisions:2";
+  report.comparison = compare(report.trace, {.threads = 1, .timeout = 0.1});
+  for (const Contender contender : {Contender::kNative, Contender::kExpandable}) {
+    Trace back = read_snapshot(source_of(snapshot_of(report, contender)), "export").at(0);
+    for (const AllocatorKind kind : {AllocatorKind::kNative, AllocatorKind::kExpandable})
+      EXPECT_EQ(simulate(back, settings_of(back, kind)).reserved_peak,
+                simulate(report.trace, settings_of(report.trace, kind)).reserved_peak);
+  }
+}
+
 TEST(SnapshotExport, KnowsWhatWasThereBeforeRecording) {
   Job job;
   const RequestId freed = job.before(5 * kMiB);

@@ -42,6 +42,8 @@ TEST(Csv, ToleratesOtherLineEndsAndEmptyLines) {
   const std::vector<CsvRow> expected = {{"a", {0, 5}, 64, {}}};
   EXPECT_EQ(rows_of("id,lower,upper,size\r\na,0,5,64\r\n\r\n"), expected);
   EXPECT_EQ(rows_of("id,lower,upper,size\n\na,0,5,64"), expected);
+  EXPECT_EQ(rows_of("\xEF\xBB\xBFid,lower,upper,size\na,0,5,64\n"), expected)
+      << "a spreadsheet's mark in front";
 }
 
 TEST(Csv, HoldsNothingButItsHeader) {

@@ -1,5 +1,6 @@
 #include "trace/history.h"
 
+#include "support/collisions.h"
 #include "support/errors.h"
 #include "support/traces.h"
 
@@ -155,6 +156,16 @@ TEST(History, FindsThePoolInTheSegment) {
   EXPECT_EQ(trace.requests[0].pool, 0) << "the segment of that time is gone";
   EXPECT_EQ(trace.requests[1].pool, 7);
   EXPECT_EQ(trace.requests[2].pool, 0);
+}
+
+TEST(History, FindsPoolsInAboutTheSameTimeWhereverSegmentsLie) {
+  expect_no_collisions([](std::int64_t step) {
+    DeviceHistory made = history({alloc(1, 1), completed(1, 1)});
+    for (std::int64_t i = 0; i < kColliding; ++i)
+      made.entries.push_back(entry(Action::kSegmentGrow, i * step, 1));
+    made.segments = {{1, 1, 0, 1, {}}};
+    EXPECT_EQ(traced(made).requests.front().pool, 1);
+  });
 }
 
 TEST(History, BelievesAnEntryThatNamesItsPool) {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "support/collisions.h"
 #include "support/errors.h"
 #include "support/pickles.h"
 #include "support/sources.h"
@@ -256,6 +257,20 @@ TEST(Pickle, AsksForNoMemoryOnTheWordOfAMemoNumber) {
   EXPECT_THAT(refused_opcodes("Nr\xff\xff\xff\xff"), HasSubstr("would take"));
   EXPECT_THAT(refused_opcodes("Np4294967295\n"), HasSubstr("would take"));
   EXPECT_THAT(refused_opcodes("Np99999999999999999999\n"), HasSubstr("a memo number is expected"));
+}
+
+TEST(Pickle, ReadsAnyNumbersAndTuplesOfThemInAboutTheSameTime) {
+  for (const char* const end : {"0",
+                                "\x85"
+                                "0"}) {  // POP, of the number or of a tuple of it
+    expect_no_collisions([&](std::int64_t step) {
+      std::string numbers;
+      for (std::int64_t i = 0; i < kColliding; ++i)
+        numbers +=
+            pickles::integer((std::int64_t{1} << 58) / kBuckets * kBuckets + i * step + kBuckets) + end;
+      EXPECT_EQ(value(numbers + "N"), "None");
+    });
+  }
 }
 
 TEST(Pickle, BoundsTheMemoryOfManySmallObjects) {

@@ -91,7 +91,7 @@ class Needs:
                 for soname in self.libraries if version else ():
                     if version == soname or version.lstrip("@") == soname:
                         self.libraries[soname].add(soname)
-                if stubs.OURS.match(name) or name.startswith(("nvshmem", "cusparseLt")):
+                if stubs.OURS.match(name) or name.startswith(("nvshmem", "nvtx", "cusparseLt")):
                     self.symbols.add(name)
                 if version and not name.startswith("_Z") and version.startswith("NVSHMEM"):
                     self.libraries.setdefault("libnvshmem_host.so.3", set()).add(version)
