@@ -38,10 +38,16 @@ void print_line(const std::string& line) {
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 
+/// Its cache is emptied wherever a replay says that a step begins.
+struct EmptiedAllocator : CachingAllocator {
+  using CachingAllocator::CachingAllocator;
+  void begin_step() { empty_cache(); }
+};
+
 /// Under the settings that the job runs with.
-Bytes reserved_by_pytorch(const Trace& trace) {
-  CachingAllocator allocator(parse_settings(trace.settings));
-  return replay(trace, allocator).reserved_peak;
+Bytes reserved_by_pytorch(const Trace& trace, const std::vector<Time>& emptied) {
+  EmptiedAllocator allocator(parse_settings(trace.settings));
+  return replay(trace, allocator, {.steps = emptied}).reserved_peak;
 }
 
 void set(SessionOptions& options, std::string_view name, std::string_view value) {

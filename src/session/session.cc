@@ -148,12 +148,12 @@ void Session::remove_if_unfit(const Place& place) {
 void Session::save(Place& place, std::function<Plan()> plan) {
   if (place.saver.valid()) place.saver.wait();
   const std::string path = for_device(options_.save_path, place.number);
-  place.saver = std::async(std::launch::async, [this, path, plan = std::move(plan)] {
+  place.saver = std::async(std::launch::async, [this, device = place.number, path, plan = std::move(plan)] {
     try {
       save_plan(plan(), path);
-      write(text("saved a plan for the next run as ", path));
+      write(text("stweaver[", device, "]: saved a plan for the next run as ", path));
     } catch (const std::exception& error) {
-      write(text("no plan saved: ", error.what()));
+      write(text("stweaver[", device, "]: no plan saved: ", error.what()));
     }
   });
 }
@@ -163,14 +163,17 @@ void Session::simulate(Place& place, const Trace& trace) {
   if (place.simulator.valid()) place.simulator.wait();
   place.simulator = std::async(std::launch::async, [this, &place, trace] {
     try {
-      if (was_emptied_) fail("the job empties its cache");
+      std::unique_lock lock(log_mutex_);
+      const std::vector<Time> emptied = place.emptied;
+      lock.unlock();
       const Simulated result = {.steps = std::ssize(trace.marks),
                                 .requested = peak_requested(trace),
-                                .reserved = options_.simulate(trace)};
-      const std::scoped_lock lock(log_mutex_);
+                                .reserved = options_.simulate(trace, emptied)};
+      lock.lock();
       place.simulated = result;
     } catch (const std::exception& error) {
-      write(text("not known what PyTorch's allocator would have reserved: ", error.what()));
+      write(text("stweaver[", place.number,
+                 "]: not known what PyTorch's allocator would have reserved: ", error.what()));
     }
   });
 }
@@ -262,7 +265,12 @@ void Session::record_stream(void* memory, Stream stream) const {
 }
 
 void Session::empty_cache() {
-  was_emptied_ = true;
+  for_each_place([this](Place& place) {
+    const RuntimeStatistics now = place.allocator.statistics();
+    const std::scoped_lock lock(log_mutex_);
+    // As a recording counts: each request so far is an event, and so is the end of each that is gone.
+    if (!place.simulated) place.emptied.push_back(2 * now.served.all() - now.blocks);
+  });
   // To wait for work spoils a graph that is captured.
   if (captures()) return for_each_place([](Place& place) { place.upstream->empty_cache(); });
   release_deferred();

@@ -32,9 +32,9 @@ struct SessionOptions {
   Bytes hold = 0;             ///< of a device's memory, before any is moved (RuntimeAllocator::hold())
   std::string settings = {};  ///< of the upstream allocator, for traces
   std::function<void(const std::string& line)> log = {};  ///< gets a line for each transition; may be empty
-  /// What the upstream allocator alone would have reserved at most for a trace, in bytes; empty where nobody
-  /// can tell. Called in a thread of its own, and may throw Error.
-  std::function<Bytes(const Trace& trace)> simulate = {};
+  /// What the upstream allocator alone would have reserved at most for a trace, in bytes, its cache emptied
+  /// at these times; empty where nobody can tell. Called in a thread of its own, and may throw Error.
+  std::function<Bytes(const Trace& trace, const std::vector<Time>& emptied)> simulate = {};
 };
 
 /// What the upstream allocator alone would have reserved for the job's beginning.
@@ -103,7 +103,7 @@ class Session {
   /// only what the caller alone knows need be set.
   [[nodiscard]] std::string explain_shortage(int device, Shortage shortage) const;
   /// What SessionOptions::simulate said of the job's beginning; nothing where that was not recorded, or not
-  /// simulated yet, or where the program has emptied caches, which no recording tells.
+  /// simulated yet.
   [[nodiscard]] std::optional<Simulated> simulated(int device) const;
   /// The latest lines of the log, oldest first.
   [[nodiscard]] std::vector<std::string> log() const;
@@ -123,6 +123,7 @@ class Session {
     std::future<void> saver;             ///< at work on it
     std::future<void> simulator;         ///< at work on what upstream would have reserved
     std::optional<Simulated> simulated;  ///< guarded by log_mutex_
+    std::vector<Time> emptied;           ///< when the program has called empty_cache(); guarded likewise
     std::unique_ptr<LifeCycle> life;
   };
 
@@ -150,7 +151,6 @@ class Session {
   bool runs_ = false;
   std::atomic<bool> finds_steps_{false};
   std::atomic<std::uint32_t> requests_{0};
-  std::atomic<bool> was_emptied_{false};  ///< the program has called empty_cache()
 
   std::mutex deferred_mutex_;
   std::vector<void*> deferred_;  ///< freed while a graph was captured

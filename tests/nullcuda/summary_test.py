@@ -5,7 +5,7 @@ from pathlib import Path
 
 from runs import PROGRAMS, null_fork, null_python, null_run
 
-PROGRAM = (PROGRAMS / "train_layers.py", "plain")
+PROGRAM = (PROGRAMS / "train_layers.py", "emptied")
 ALONE = (
     r"PyTorch alone would have reserved (\S+) GiB in the first (\d+) steps \(simulated( in an earlier run)?\)"
 )

@@ -394,7 +394,7 @@ TEST_F(SessionTest, MovesNoMemoryWhileMoreMayBeHeld) {
 }
 
 TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
-  const auto reserved = [](const Trace& trace) {
+  const auto reserved = [](const Trace& trace, const std::vector<Time>&) {
     CachingAllocator allocator{AllocatorSettings()};
     return replay(trace, allocator).reserved_peak;
   };
@@ -413,24 +413,34 @@ TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
 
 TEST_F(SessionTest, SimulatesNothingForAJobThatItDidNotSeeFromTheStart) {
   session.free(take(0, kMiB));
-  session.start({.simulate = [](const Trace&) { return kGiB; }});
+  session.start({.simulate = [](const Trace&, const std::vector<Time>&) { return kGiB; }});
   step_until_followed();
   session.stop();
   EXPECT_FALSE(session.simulated(0));
 }
 
-TEST_F(SessionTest, SimulatesNothingForAJobThatEmptiesCaches) {
-  session.start({.simulate = [](const Trace&) { return kGiB; }});
+TEST_F(SessionTest, SimulatesAlsoWhenTheJobEmptiedItsCache) {
+  std::vector<Time> seen;
+  session.start({.simulate = [&](const Trace&, const std::vector<Time>& emptied) {
+    seen = emptied;
+    return kGiB;
+  }});
+  session.empty_cache();
+  void* const weights = take(0, kMiB);
+  session.empty_cache();
   step();
   session.empty_cache();
   step_until_followed();
   session.stop();
-  EXPECT_FALSE(session.simulated(0));
-  EXPECT_THAT(session.log(), Contains(HasSubstr("the job empties its cache")));
+  session.empty_cache();
+  session.free(weights);
+  EXPECT_TRUE(session.simulated(0));
+  EXPECT_THAT(seen, ElementsAre(1, 1 + 2 * kRequests)) << "of a device that was asked for memory";
 }
 
 TEST_F(SessionTest, GoesOnWhereNothingCanBeSimulated) {
-  session.start({.simulate = [](const Trace&) -> Bytes { fail("no such setting"); }});
+  session.start(
+      {.simulate = [](const Trace&, const std::vector<Time>&) -> Bytes { fail("no such setting"); }});
   step_until_followed();
   session.stop();
   EXPECT_FALSE(session.simulated(0));

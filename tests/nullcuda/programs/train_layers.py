@@ -1,4 +1,7 @@
-"""Train a few layers: the first argument says whether under STWeaver, the second how many steps."""
+"""Train a few layers: the first argument says whether under STWeaver, the second how many steps.
+
+"emptied" is plain PyTorch whose cache is emptied before the first step, of more than the steps need.
+"""
 
 import sys
 import time
@@ -16,6 +19,9 @@ layers = [torch.nn.Linear(512, 512) for _ in range(8)]
 model = torch.nn.Sequential(*layers).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 side = torch.cuda.Stream()
+if sys.argv[1] == "emptied":
+    torch.empty(16 << 20, device="cuda")
+    torch.cuda.empty_cache()
 for _step in range(steps):
     inputs = torch.randn(4096, 512, device="cuda")
     loss = model(inputs).square().mean()
