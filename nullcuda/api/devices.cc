@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "api/abi.h"
 
@@ -82,10 +81,29 @@ void make_current(CUcontext context) {
   if (context != nullptr) current_device() = device_for(context);
 }
 
-/// The contexts that the calling thread has put aside for another.
-std::vector<CUcontext>& pushed() {
-  static thread_local std::vector<CUcontext> stack;
-  return stack;
+/// A context that a thread has put aside for another.
+struct Pushed {
+  CUcontext context = nullptr;
+  Pushed* below = nullptr;
+};
+
+/// The last of the calling thread's. Nothing here is destroyed with the thread: a program's last tensors go
+/// in destructors that run behind those of the main thread.
+Pushed*& top() {
+  static thread_local Pushed* pushed = nullptr;
+  return pushed;
+}
+
+void push(CUcontext context) {
+  top() = new Pushed{context, top()};
+}
+
+/// Null where there is none.
+CUcontext pop() {
+  const std::unique_ptr<Pushed> pushed(top());
+  if (pushed == nullptr) return nullptr;
+  top() = pushed->below;
+  return pushed->context;
 }
 
 int create_context(CUcontext* context, int device) {
@@ -97,7 +115,7 @@ int create_context(CUcontext* context, int device) {
     const std::scoped_lock lock(contexts().mutex);
     contexts().created.emplace(*context, std::move(made));
   }
-  pushed().push_back(current_context());
+  push(current_context());
   make_current(*context);
   return 0;
 }
@@ -450,17 +468,16 @@ NULLCUDA_API CUresult cuCtxSetCurrent(CUcontext context) {
 NULLCUDA_API CUresult cuCtxPushCurrent(CUcontext context) {
   NULLCUDA_DRIVER_CALL();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  pushed().push_back(current_context());
+  push(current_context());
   make_current(context);
   return CUDA_SUCCESS;
 }
 
 NULLCUDA_API CUresult cuCtxPopCurrent(CUcontext* context) {
   NULLCUDA_DRIVER_CALL();
-  if (pushed().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (top() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (context != nullptr) *context = current_context();
-  make_current(pushed().back());
-  pushed().pop_back();
+  make_current(pop());
   return CUDA_SUCCESS;
 }
 
@@ -490,8 +507,7 @@ NULLCUDA_API CUresult cuCtxDestroy(CUcontext context) {
     if (contexts().created.erase(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
   }
   if (current_context() == context) {
-    make_current(pushed().empty() ? nullptr : pushed().back());
-    if (!pushed().empty()) pushed().pop_back();
+    make_current(pop());
   }
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,8 @@
 --library timm            timm: ConvNeXt base with mixup, LAMB, float16 and averaged weights
 --library ignite          Ignite's engines: EfficientNetV2-S in float16
 --library x_transformers  x-transformers: a decoder, four micro-batches, and texts that it generates
+--library peft            peft and accelerate: adapters (LoRA) for a Llama, four micro-batches of other
+                          lengths in each step, and texts that it generates
 """
 
 import argparse
@@ -11,7 +13,7 @@ import importlib
 import random
 from typing import Any
 
-from models import VOCABULARY
+from models import VOCABULARY, small_llama
 from steps import STEPS, StepLog
 
 import torch
@@ -153,8 +155,38 @@ def x_transformers() -> None:
             model.train()
 
 
+def peft() -> None:
+    library: Any = importlib.import_module("peft")
+    accelerator = importlib.import_module("accelerate").Accelerator(
+        mixed_precision="bf16", gradient_accumulation_steps=4
+    )
+    kinds = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    adapters = library.LoraConfig(r=16, lora_dropout=0.05, target_modules=kinds, task_type="CAUSAL_LM")
+    llama = small_llama("cpu", layers=12, dtype=torch.bfloat16)
+    model = library.get_peft_model(llama, adapters)
+    model, optimizer = accelerator.prepare(model, ADAM(model.parameters(), lr=1e-4))
+    draw = random.Random(1)
+    log = StepLog()
+    for step in range(1, STEPS + 1):
+        for _ in range(4):
+            longest = max(draw.randrange(64, 1536) for _ in range(8))
+            tokens = torch.randint(0, VOCABULARY, (8, longest), device="cuda")
+            with accelerator.accumulate(model):
+                accelerator.backward(model(input_ids=tokens, labels=tokens).loss)
+                if accelerator.sync_gradients:
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+        log.end()
+        if step % EVERY == 0:
+            start = torch.randint(0, VOCABULARY, (8, 96), device="cuda")
+            with torch.no_grad():
+                accelerator.unwrap_model(model).eval().generate(input_ids=start, max_new_tokens=48)
+            model.train()
+
+
 if __name__ == "__main__":
-    loops = {loop.__name__: loop for loop in (lightning, timm, ignite, x_transformers)}
+    loops = {loop.__name__: loop for loop in (lightning, timm, ignite, x_transformers, peft)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--library", choices=loops, required=True)
     loops[parser.parse_args().library]()
