@@ -143,7 +143,7 @@ std::string_view name_of(AllocatorKind kind) {
 
 std::string settings_text_of(const Trace& trace, AllocatorKind kind) {
   const bool expandable = kind == AllocatorKind::kExpandable;
-  const std::string ours = text("expandable_segments:", expandable ? "True" : "False");
+  std::string ours = text("expandable_segments:", expandable ? "True" : "False");
   try {
     if (parse_settings(trace.settings).expandable_segments == expandable) return trace.settings;
   } catch (const Error&) {
