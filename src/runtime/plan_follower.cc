@@ -44,9 +44,9 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (asked.pool != 0) return {.why = Unplanned::kPool};  // but it had its turn among the slots
   if (!match || match->guess) {
     // A guess tells how long such a request lives. But it may be the next slot's after all, of another size;
-    // if not, the stream is soon seen to do something else.
-    const Time guessed = match ? life_of(match->slot) : static_cast<Time>(policy_->lost);
-    const Time life = std::max(guessed, life_of(slot_ + 1));
+    // if not, the stream is soon seen to do something else. Where no size varies it may stay for good.
+    const Time lost = plan().shape == StepShape::kVarying ? static_cast<Time>(policy_->lost) : kForever;
+    const Time life = std::max(match ? life_of(match->slot) : lost, life_of(slot_ + 1));
     const bool too_large = asked.rounded > layout().arena();
     return {.why = too_large ? Unplanned::kTooLarge : Unplanned::kUnknown, .life = life};
   }
