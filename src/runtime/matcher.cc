@@ -19,17 +19,6 @@ std::size_t behind(const PlannedStream& stream, std::size_t entry) {
 
 }  // namespace
 
-void Matcher::Cursors::set(std::size_t entry) {
-  entries_[0] = entry;
-  count_ = 1;
-}
-
-void Matcher::Cursors::add(std::size_t entry) {
-  if (std::find(begin(), end(), entry) != end()) return;
-  if (count_ < entries_.size()) ++count_;
-  entries_[count_ - 1] = entry;
-}
-
 Matcher::Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy)
     : index_(std::move(index)),
       policy_(&policy),
@@ -53,8 +42,8 @@ void Matcher::begin_step() {
     if (!repeats) continue;
     const PlannedStream& stream = index_->streams()[s];
     const std::size_t length = (stream.entries.size() - stream.prologue) / plan.steps;
-    const std::size_t before = follower.cursors.front();
-    follower.cursors.set(stream.prologue + (steps_begun_ - plan.prologue_steps - 1) % plan.steps * length);
+    const std::size_t before = follower.cursors.first;
+    follower.cursors = {stream.prologue + (steps_begun_ - plan.prologue_steps - 1) % plan.steps * length};
     follower.cursors.add(before);
   }
 }
@@ -114,7 +103,7 @@ std::optional<std::size_t> Matcher::find_stream(Stream handle, const Asked& aske
     if (slots.stream == handle) return s;
     // The default stream is the default stream in every process.
     if (found || slots.stream == 0 || handle == 0) continue;
-    if (find_size(slots, followers_[s].cursors.front(), 1, asked) != kNowhere) found = s;
+    if (find_size(slots, followers_[s].cursors.first, 1, asked) != kNowhere) found = s;
   }
   return found;
 }
@@ -164,57 +153,50 @@ bool Matcher::agrees(const PlannedStream& stream, std::size_t entry, const Asked
 /// The entry that the request stands for, kNowhere when there is none; moves the cursors on.
 Matcher::Found Matcher::follow(const PlannedStream& stream, Follower& follower, const Asked& asked) const {
   Cursors& cursors = follower.cursors;
-  if (cursors.front() >= stream.entries.size()) return {};  // no step repeats
+  if (cursors.first >= stream.entries.size()) return {};  // no step repeats
   const std::size_t followed = follow_cursors(stream, cursors, asked);
   if (followed != kNowhere) return {followed};
   const std::size_t anchor = find_anchor(stream, follower, asked);
   if (anchor == kNowhere) return look_around(stream, cursors, asked);
-  cursors.set(behind(stream, anchor));
+  cursors = {behind(stream, anchor)};
   return {anchor};
 }
 
-/// Keeps the cursors that agree with the request and moves them on; the first of them is the likeliest.
+/// Keeps the cursors that agree with the request and moves them on.
 std::size_t Matcher::follow_cursors(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const {
-  if (cursors.size() == 1) {  // as nearly always
-    const std::size_t entry = cursors.front();
-    if (!agrees(stream, entry, asked)) return kNowhere;
-    cursors.set(behind(stream, entry));
-    return entry;
-  }
-  const Cursors before = cursors;
-  std::size_t first = kNowhere;
-  for (const std::size_t entry : before) {
-    if (!agrees(stream, entry, asked)) continue;
-    if (first == kNowhere) {
-      first = entry;
-      cursors.set(behind(stream, entry));
-    } else {
-      cursors.add(behind(stream, entry));
-    }
-  }
-  return first;
+  const auto [first, other] = cursors;
+  const bool first_agrees = agrees(stream, first, asked);
+  const bool other_agrees = other != kNowhere && agrees(stream, other, asked);
+  if (!first_agrees && !other_agrees) return kNowhere;
+  const std::size_t entry = first_agrees ? first : other;
+  cursors = {behind(stream, entry)};
+  if (first_agrees && other_agrees) cursors.other = behind(stream, other);
+  return entry;
 }
 
-/// The request agrees with no cursor. The first of them stays, for the request may not be in the plan; others
-/// are added for what else it may be.
+/// The request agrees with no cursor. The first of them stays, for the request may not be in the plan; the
+/// other is set to what else it may be.
 Matcher::Found Matcher::look_around(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const {
-  const std::size_t next = cursors.front();
+  const std::size_t next = cursors.first;
   const auto guess = [&](std::size_t entry) {
-    if (entry != kNowhere) cursors.add(behind(stream, entry));
+    cursors.add(behind(stream, entry));
     return Found{entry, true};
   };
   // Some requests were left out.
-  for (const std::size_t entry : Cursors(cursors)) {
+  for (const std::size_t entry : {next, cursors.other}) {
+    if (entry == kNowhere) continue;
     const std::size_t near = find_size(stream, entry, policy_->near, asked);
     if (near != kNowhere) return guess(near);
   }
-  // It is the next one, of another size: the one behind it will show.
-  cursors.add(behind(stream, next));
   // A step begins.
   const std::size_t first = find_size(stream, stream.prologue, 1, asked);
   if (next >= stream.prologue && first != kNowhere) return guess(first);
   // Many requests were left out.
-  return guess(find_size(stream, next, policy_->far, asked));
+  const std::size_t far = find_size(stream, next, policy_->far, asked);
+  if (far != kNowhere) return guess(far);
+  // It is the next one, of another size: the one behind it will show.
+  cursors.add(behind(stream, next));
+  return {};
 }
 
 /// The first of the `reach` entries from `from` on that has the request's size.
@@ -232,7 +214,7 @@ std::size_t Matcher::find_anchor(const PlannedStream& stream, const Follower& fo
                                  const Asked& asked) const {
   const std::optional<std::uint64_t> hash = follower.trail.hash(index_->plan().alignment);
   if (!hash) return kNowhere;
-  const std::size_t next = follower.cursors.front();
+  const std::size_t next = follower.cursors.first;
   const std::size_t end = part_end(stream, next);
   const auto less = [](const PlannedStream::Anchor& anchor, std::uint64_t h) { return anchor.hash < h; };
   auto at = std::lower_bound(stream.anchors.begin(), stream.anchors.end(), *hash, less);

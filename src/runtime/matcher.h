@@ -1,7 +1,6 @@
 // Which slot of the plan a request stands for.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,26 +67,20 @@ class Matcher {
     const std::vector<Length>* lengths = nullptr;  ///< Follower::lengths; nullptr where none is known
   };
 
-  /// Where the job may have got to: entries that may come next, the most likely first.
-  class Cursors {
-   public:
-    explicit Cursors(std::size_t first) { set(first); }
-    [[nodiscard]] std::size_t front() const { return entries_[0]; }
-    [[nodiscard]] const std::size_t* begin() const { return entries_.data(); }
-    [[nodiscard]] const std::size_t* end() const { return entries_.data() + count_; }
-    [[nodiscard]] std::size_t size() const { return count_; }
-    void set(std::size_t entry);
-    /// Nothing happens if it is one of them; the least likely gives way.
-    void add(std::size_t entry);
+  /// Where the job may have got to: the entry that most likely comes next, and another that may. More of them
+  /// take requests of an evaluation for planned ones (docs/results/tried.md).
+  struct Cursors {
+    std::size_t first = 0;
+    std::size_t other = kNowhere;
 
-   private:
-    std::array<std::size_t, 4> entries_ = {};
-    std::size_t count_ = 0;
+    void add(std::size_t entry) {
+      if (entry != first) other = entry;
+    }
   };
 
   /// How far one stream of the plan has been followed.
   struct Follower {
-    explicit Follower(std::size_t count) : cursors(0), lengths(count) {}
+    explicit Follower(std::size_t count) : lengths(count) {}
     Cursors cursors;
     SizeTrail trail;
     std::vector<Length> lengths;     ///< of the step
