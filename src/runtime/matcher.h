@@ -27,8 +27,7 @@ struct Match {
 /// Follows each stream's slots in order. A request takes its stream's next slot if that is of its size. If it
 /// is not, there are several readings: the request is not in the plan; it is the next one, of another size;
 /// what lies before a slot of its size was left out; the last kAnchor sizes occur elsewhere in the plan; a
-/// step begins. Each is a cursor of its own. They advance together as long as they agree with what comes, and
-/// one by one they drop out.
+/// step begins. Two readings are cursors, which advance together until one disagrees with what comes.
 ///
 /// At the end of the step the matcher begins it again, and so it does at each step boundary, wherever it was;
 /// if what comes contradicts that, it goes on where it was.
