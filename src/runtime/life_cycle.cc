@@ -111,7 +111,7 @@ void LifeCycle::begin_step() {
       if (steps_ >= first_whole_step_ + steps_to_record_) start_planning();
       return;
     case Stage::kPlanning:
-      if (steps_ >= policy_.first_adoption && is_ready(planner_)) take_plan();
+      if (steps_ >= policy_.first_adoption && (made_ || is_ready(planner_))) take_plan();
       return;
     case Stage::kWaiting:
       if (steps_ >= policy_.first_adoption && !follow(std::exchange(saved_, nullptr), false))
@@ -175,18 +175,24 @@ void LifeCycle::start_planning() {
 }
 
 void LifeCycle::take_plan() {
-  std::shared_ptr<const PlanIndex> plan;
+  std::shared_ptr<const PlanIndex> plan = std::exchange(made_, nullptr);
+  const bool has_waited = plan != nullptr;
   try {
-    plan = planner_.get();
+    if (!has_waited) plan = planner_.get();
   } catch (const std::exception& error) {
     return rest(policy_.most_patience, error.what());
   }
   if (plan->plan().slots.empty()) return record_longer();
   // The recording went on while the planner was at work.
   const bool is_followed = plan->plan().shape != StepShape::kDynamic;
-  if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_))
-    return record_longer();
-  if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
+  const bool is_fixed = plan->plan().shape == StepShape::kFixed;
+  if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
+    // An odd step shows nothing where the others are alike.
+    if (has_waited || !is_fixed) return record_longer();
+    made_ = plan;
+    return;
+  }
+  if (is_fixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan(), policy_);
   if (objection.empty() && follow(plan, steps_ > 0)) return;

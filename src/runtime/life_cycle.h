@@ -121,6 +121,7 @@ class LifeCycle {
   std::int64_t requests_to_record_;    ///< where nobody marks steps
   // kPlanning and kWaiting
   std::future<std::shared_ptr<const PlanIndex>> planner_;
+  std::shared_ptr<const PlanIndex> made_;      ///< did not foretell the last step; waits for one more
   std::shared_ptr<const PlanIndex> followed_;  ///< the last that was
   std::shared_ptr<const PlanIndex> saved_;
   // kFollowing

@@ -365,6 +365,44 @@ TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
   EXPECT_EQ(last_step().beside_plan(), 0);
 }
 
+TEST_F(LifeCycleTest, APlanThatIsReadyAfterAnOddStepWaitsForOneMoreStep) {
+  std::promise<void> go;
+  LifeCycleOptions how = options();
+  how.plan = [ready = go.get_future().share()](const Trace& trace, const Gaps&) {
+    ready.wait();
+    return plan_step(trace);
+  };
+  LifeCycle life(allocator, how);
+  program.build();
+  const auto run_without_planner = [&](int steps, Bytes scale) {
+    for (int i = 0; i < steps; ++i) {
+      life.begin_step();
+      program.step(scale);
+    }
+  };
+  run_without_planner(8, 16);
+  run_without_planner(1, 60);
+  go.set_value();
+  life.wait_for_planner();
+  run(life, 1);
+  EXPECT_EQ(life.stage(), Stage::kPlanning);
+  run(life, 1);
+  EXPECT_EQ(life.stage(), Stage::kFollowing);
+  EXPECT_EQ(last_step().beside_plan(), 0);
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("recording longer"))));
+}
+
+TEST_F(LifeCycleTest, APlanThatForetellsNeitherOfTwoStepsIsNotFollowed) {
+  LifeCycle life(allocator, options());
+  program.build();
+  run(life, 2);
+  run(life, 2, 60);
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("recording longer"))));
+  run(life, 1);
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(lines, Contains(HasSubstr("recording longer")));
+}
+
 TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
   LifeCycle life(allocator, options(), saved_plan());
   program.build();
