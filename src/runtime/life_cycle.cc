@@ -189,7 +189,7 @@ void LifeCycle::take_plan() {
   if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
     // An odd step shows nothing where the others are alike.
     if (has_waited || !is_fixed) return record_longer();
-    made_ = plan;
+    made_ = std::move(plan);
     return;
   }
   if (is_fixed && !fit_.steps_repeat()) return record_longer();
