@@ -132,6 +132,16 @@ class LifeCycleTest : public ::testing::Test {
     return how;
   }
 
+  /// A planner that is not done before it may go on.
+  LifeCycleOptions waiting_for(std::promise<void>& go) {
+    LifeCycleOptions how = options();
+    how.plan = [ready = go.get_future().share()](const Trace& trace, const Gaps&) {
+      ready.wait();
+      return plan_step(trace);
+    };
+    return how;
+  }
+
   /// Steps as a job makes them, which is slower than a planner.
   void run(LifeCycle& life, int steps, Bytes scale = 16) {
     for (int i = 0; i < steps; ++i) {
@@ -346,12 +356,7 @@ TEST_F(LifeCycleTest, GivesTheFallbacksIdleMemoryBackBeforeItTakesTheArena) {
 
 TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
   std::promise<void> go;
-  LifeCycleOptions how = options();
-  how.plan = [ready = go.get_future().share()](const Trace& trace, const Gaps&) {
-    ready.wait();
-    return plan_step(trace);
-  };
-  LifeCycle life(allocator, how);
+  LifeCycle life(allocator, waiting_for(go));
   program.build();
   for (int i = 0; i < 10; ++i) {
     life.begin_step();
@@ -367,12 +372,7 @@ TEST_F(LifeCycleTest, NothingWaitsForThePlanner) {
 
 TEST_F(LifeCycleTest, APlanThatIsReadyAfterAnOddStepWaitsForOneMoreStep) {
   std::promise<void> go;
-  LifeCycleOptions how = options();
-  how.plan = [ready = go.get_future().share()](const Trace& trace, const Gaps&) {
-    ready.wait();
-    return plan_step(trace);
-  };
-  LifeCycle life(allocator, how);
+  LifeCycle life(allocator, waiting_for(go));
   program.build();
   const auto run_without_planner = [&](int steps, Bytes scale) {
     for (int i = 0; i < steps; ++i) {
