@@ -28,7 +28,7 @@ namespace stweaver {
 /// is done, so that a recording that was too short just goes on.
 enum class Stage : std::uint8_t {
   kRecording,  ///< every request is written down
-  kPlanning,   ///< a thread works on what was recorded
+  kPlanning,   ///< a thread works on what was recorded, or its plan waits for a step that it foretells
   kWaiting,    ///< a saved plan of steps alone waits for them
   kFollowing,  ///< a plan, and whether it fits is watched
   kResting,    ///< no plan, and none is looked for during some steps
