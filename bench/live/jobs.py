@@ -58,6 +58,7 @@ JOBS = {
     "gpt2": Job("odd_steps", ("--loop", "gpt2"), steps=24),
     "thawed": Job("odd_steps", ("--loop", "thawed"), steps=24),
     "rollouts": Job("odd_steps", ("--loop", "rollouts"), steps=24),
+    "scaled": Job("odd_steps", ("--loop", "scaled"), steps=24),
     "segmentation": Job("segmentation", steps=24),
     "lightning": Job("libraries", ("--library", "lightning"), steps=24),
     "timm": Job("libraries", ("--library", "timm"), steps=24),

@@ -16,8 +16,11 @@ Plan plan_step(const Trace& trace, const Gaps& gaps, int enough) {
   if (pattern.lengths.size() > 1) enough *= 2;
   const bool is_enough = std::ssize(pattern.steps) >= enough && !last_step_is_new(pattern);
   if (steps_differ(trace, pattern) && !is_enough) return {};
+  Plan plan;
+  plan.shape = StepShape::kDynamic;
+  if (!foretells_steps(trace, pattern)) return plan;
   // One thread: the job needs the others.
-  Plan plan = synthesize(trace, profile, {.threads = 1, .step_only = true, .gaps = gaps}).plan;
+  plan = synthesize(trace, profile, {.threads = 1, .step_only = true, .gaps = gaps}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
   if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
   return plan;

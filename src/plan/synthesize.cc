@@ -40,7 +40,7 @@ struct JobInstance {
 
 StepShape shape_of(const Trace& trace, const Pattern& pattern) {
   if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  return lengths_foretell_sizes(pattern) ? StepShape::kVarying : StepShape::kDynamic;
+  return foretells_steps(trace, pattern) ? StepShape::kVarying : StepShape::kDynamic;
 }
 
 /// Whether requests that outlive their step, and so have no place in a plan of one, hold more than the slack.

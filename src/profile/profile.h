@@ -1,6 +1,9 @@
 // Layer profile: from events to knowledge. Steps, phases, classes, and the pattern that repeats.
 #pragma once
 
+#include <iterator>
+#include <utility>
+
 #include "profile/classes.h"        // IWYU pragma: export
 #include "profile/micro_batches.h"  // IWYU pragma: export
 #include "profile/pattern.h"        // IWYU pragma: export
@@ -20,13 +23,31 @@ struct Profile {
   Pattern pattern;
 };
 
+/// Whether the pattern tells what steps ask for: they are alike, or lengths foretell their sizes.
+inline bool foretells_steps(const Trace& trace, const Pattern& pattern) {
+  return !steps_differ(trace, pattern) || lengths_foretell_sizes(pattern);
+}
+
+/// Fewer whole steps do not tell whether steps differ.
+inline constexpr int kStepsToDiffer = 3;
+
+/// The pattern is that of all steps. Where it foretells none, it is that of the longest run without odd ones,
+/// if that is long enough to tell.
 inline Profile profile_of(const Trace& trace) {
   Profile profile;
   profile.steps = find_steps(trace);
   profile.phases = find_phases(trace, profile.steps);
   profile.classes = classify(trace, profile.steps, profile.phases);
-  profile.pattern = find_pattern(trace, profile.steps, profile.classes);
-  level_micro_batches(profile.pattern, trace);
+  const auto pattern_of = [&](const Steps& steps) {
+    Pattern pattern = find_pattern(trace, steps, profile.classes);
+    level_micro_batches(pattern, trace);
+    return pattern;
+  };
+  profile.pattern = pattern_of(profile.steps);
+  if (foretells_steps(trace, profile.pattern)) return profile;
+  Pattern of_run = pattern_of(longest_even_run(trace, profile.steps));
+  if (std::ssize(of_run.steps) >= kStepsToDiffer && foretells_steps(trace, of_run))
+    profile.pattern = std::move(of_run);
   return profile;
 }
 

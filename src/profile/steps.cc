@@ -30,17 +30,29 @@ bool names_step(std::string_view label) {
   return false;
 }
 
+/// How many requests each of the steps makes.
+std::vector<RequestId> requests_in(const Trace& trace, const std::vector<Lifespan>& spans) {
+  const std::vector<RequestId> births = births_before(trace);
+  std::vector<RequestId> counts;
+  counts.reserve(spans.size());
+  for (const Lifespan& span : spans)
+    counts.push_back(births[static_cast<std::size_t>(span.upper)] -
+                     births[static_cast<std::size_t>(span.lower)]);
+  return counts;
+}
+
+RequestId median(std::vector<RequestId> counts) {
+  const auto middle = counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2);
+  std::nth_element(counts.begin(), middle, counts.end());
+  return *middle;
+}
+
 void drop_last_if_cut_short(const Trace& trace, std::vector<Lifespan>& spans) {
   if (spans.size() < 3) return;
-  const std::vector<RequestId> births = births_before(trace);
-  const auto count = [&births](const Lifespan& span) {
-    return births[static_cast<std::size_t>(span.upper)] - births[static_cast<std::size_t>(span.lower)];
-  };
-  std::vector<RequestId> counts;
-  for (std::size_t i = 0; i + 1 < spans.size(); ++i) counts.push_back(count(spans[i]));
-  std::nth_element(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2),
-                   counts.end());
-  if (count(spans.back()) < kWholeStep * counts[counts.size() / 2]) spans.pop_back();
+  std::vector<RequestId> counts = requests_in(trace, spans);
+  const RequestId last = counts.back();
+  counts.pop_back();
+  if (last < kWholeStep * median(std::move(counts))) spans.pop_back();
 }
 
 std::vector<Lifespan> spans_between(const std::vector<Time>& boundaries) {
@@ -89,6 +101,26 @@ Steps steps_from_marks(const Trace& trace) {
 Steps find_steps(const Trace& trace) {
   Steps steps = steps_from_marks(trace);
   return steps.spans.empty() ? steps_from_repetition(trace) : steps;
+}
+
+Steps longest_even_run(const Trace& trace, const Steps& steps) {
+  Steps run = steps;
+  run.spans.clear();
+  if (steps.spans.empty()) return run;
+  const std::vector<RequestId> counts = requests_in(trace, steps.spans);
+  const RequestId usual = median(counts);
+  if (2 * std::ranges::count(counts, usual) <= std::ssize(counts)) return run;
+  std::ptrdiff_t begin = 0;
+  std::ptrdiff_t end = 0;
+  for (auto at = counts.begin(); at != counts.end();) {
+    const auto first = std::find(at, counts.end(), usual);
+    at = std::find_if(first, counts.end(), [&](RequestId count) { return count != usual; });
+    if (at - first < end - begin || at == first) continue;
+    begin = first - counts.begin();
+    end = at - counts.begin();
+  }
+  run.spans.assign(steps.spans.begin() + std::max<std::ptrdiff_t>(begin - 1, 0), steps.spans.begin() + end);
+  return run;
 }
 
 }  // namespace stweaver

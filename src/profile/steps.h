@@ -29,4 +29,9 @@ Steps find_steps(const Trace& trace);
 /// last step that was cut short is dropped.
 Steps steps_from_marks(const Trace& trace);
 
+/// The longest run of steps that make as many requests each, the last of equals, and the step before it: what
+/// is left where odd ones (evaluations, checkpoints) are among the steps. No spans where not even most make
+/// as many.
+Steps longest_even_run(const Trace& trace, const Steps& steps);
+
 }  // namespace stweaver

@@ -182,10 +182,12 @@ void LifeCycle::take_plan() {
   } catch (const std::exception& error) {
     return rest(policy_.most_patience, error.what());
   }
-  if (plan->plan().slots.empty()) return record_longer();
+  const StepShape shape = plan->plan().shape;
+  if (plan->plan().slots.empty() || (shape == StepShape::kDynamic && !has_recorded_enough()))
+    return record_longer();
   // The recording went on while the planner was at work.
-  const bool is_followed = plan->plan().shape != StepShape::kDynamic;
-  const bool is_fixed = plan->plan().shape == StepShape::kFixed;
+  const bool is_fixed = shape == StepShape::kFixed;
+  const bool is_followed = shape != StepShape::kDynamic;
   if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
     // An odd step shows nothing where the others are alike.
     if (has_waited || !is_fixed) return record_longer();
@@ -200,11 +202,16 @@ void LifeCycle::take_plan() {
   rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);
 }
 
+/// Whether recording longer would hardly show more.
+bool LifeCycle::has_recorded_enough() const {
+  return steps_ > 0 ? steps_to_record_ >= policy_.most_steps
+                    : requests_to_record_ >= policy_.most_steps * policy_.first_search;
+}
+
 /// What was recorded does not show what repeats: perhaps it was too little.
 void LifeCycle::record_longer() {
-  const bool is_enough = steps_ > 0 ? steps_to_record_ >= policy_.most_steps
-                                    : requests_to_record_ >= policy_.most_steps * policy_.first_search;
-  if (is_enough) return rest(policy_.most_patience, "what was recorded does not show what repeats");
+  if (has_recorded_enough())
+    return rest(policy_.most_patience, "what was recorded does not show what repeats");
   log("no plan yet: what was recorded does not show what repeats; recording longer");
   steps_to_record_ *= 2;
   requests_to_record_ *= 2;

@@ -99,6 +99,7 @@ class LifeCycle {
   [[nodiscard]] bool only_records() const { return options_.record_steps == LifeCycleOptions::kAllSteps; }
   void start_planning();
   void take_plan();
+  [[nodiscard]] bool has_recorded_enough() const;
   void record_longer();
   bool follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven);
   void watch();

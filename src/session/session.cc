@@ -99,7 +99,7 @@ void Session::begin_life(Place& place) {
   }
   life.plan = [this, &place](const Trace& trace, const Gaps& gaps) {
     if (options_.simulate && place.begins && begins_with_the_job(trace)) simulate(place, trace);
-    return options_.save_path.empty() ? plan_step(trace, gaps) : plan_and_save(place, trace, gaps);
+    return options_.save_path.empty() ? plan_step(trace, gaps) : plan_steps(place, trace, gaps);
   };
   place.allocator.hold(options_.hold);
   const std::int64_t before = place.allocator.statistics().served.all();
@@ -111,25 +111,29 @@ void Session::begin_life(Place& place) {
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
 /// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
-/// It is saved once the plan is followed, or where none can be, so that the next run need not find that out.
-Plan Session::plan_and_save(Place& place, const Trace& trace, const Gaps& gaps) {
+/// It is saved once the plan is followed, or, where steps differ, once none is looked for any more, so that
+/// the next run need not find that out.
+Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
   Plan step = plan_step(trace, gaps);
-  if (step.slots.empty()) return step;
+  const bool differs = step.shape == StepShape::kDynamic;
+  if (step.slots.empty() && !differs) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
-  const bool is_followed = step.shape != StepShape::kDynamic;
   if (place.begins && begins_with_the_job(trace)) {
     place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
-  } else if (place.saved == slots && is_followed) {
+  } else if (place.saved == slots && !differs) {
     place.to_save = [trace] { return plan_step(trace); };
   }
-  if (!is_followed && place.to_save) save(place, std::exchange(place.to_save, nullptr));
+  place.save_in = differs ? Stage::kResting : Stage::kFollowing;
   return step;
 }
 
-void Session::save_if_followed(Place& place) {
-  // The planner, which writes to_save, is done by then.
-  if (!place.life || place.life->stage() != Stage::kFollowing || !place.to_save) return;
+void Session::save_if_settled(Place& place) {
+  if (!place.life) return;
+  // In these stages the planner, which writes what is asked below, is done.
+  const Stage stage = place.life->stage();
+  if (stage != Stage::kFollowing && stage != Stage::kResting) return;
+  if (stage != place.save_in || !place.to_save) return;
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
 }
@@ -187,7 +191,7 @@ void Session::begin_step() {
       const bool was_followed = place.allocator.follows_plan();
       place.life->begin_step();
       if (was_followed && !place.allocator.follows_plan()) remove_if_unfit(place);
-      save_if_followed(place);
+      save_if_settled(place);
     } else {
       place.allocator.begin_step();
     }
@@ -201,7 +205,7 @@ void Session::count_request() {
   if (!lock.owns_lock()) return;
   for_each_place([this](Place& place) {
     if (place.life) place.life->poll();
-    save_if_followed(place);
+    save_if_settled(place);
   });
 }
 

@@ -119,7 +119,8 @@ class Session {
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::size_t saved = 0;               ///< slots of the step in the plan that was saved for the next run
-    std::function<Plan()> to_save;       ///< makes the plan for the next run, once it has proved itself
+    std::function<Plan()> to_save;       ///< makes the plan for the next run
+    Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
     std::future<void> saver;             ///< at work on it
     std::future<void> simulator;         ///< at work on what upstream would have reserved
     std::optional<Simulated> simulated;  ///< guarded by log_mutex_
@@ -131,8 +132,8 @@ class Session {
   Place& make_place(int device);
   bool goes_on(const SessionOptions& options);
   void begin_life(Place& place);
-  Plan plan_and_save(Place& place, const Trace& trace, const Gaps& gaps);
-  void save_if_followed(Place& place);
+  static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
+  void save_if_settled(Place& place);
   void remove_if_unfit(const Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

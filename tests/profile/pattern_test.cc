@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -348,6 +349,29 @@ TEST(Pattern, PutsEveryRequestWhereItsLikeStands) {
   }
 }
 
+/// Steps of thirty requests, and behind those of `evaluations` ten large ones.
+Pattern pattern_with(int steps, const std::vector<int>& evaluations) {
+  return pattern_of(steps, [&](Job& job, int step) {
+    for (int i = 0; i < 30; ++i) job.touch(10'000 + i);
+    if (std::ranges::find(evaluations, step) == evaluations.end()) return;
+    for (int i = 0; i < 10; ++i) job.touch(50'000 + i);
+  });
+}
+
+TEST(Pattern, IsThatOfTheLongestRunWithoutOddSteps) {
+  const Pattern pattern = pattern_with(9, {1, 7});
+  EXPECT_EQ(pattern.positions.size(), 30);
+  EXPECT_THAT(pattern.steps, testing::SizeIs(5)) << "those between the two";
+  EXPECT_EQ(pattern.prologue, 30 + 40) << "the first two";
+  EXPECT_EQ(count(pattern, PositionKind::kStatic), 30);
+}
+
+TEST(Pattern, IsThatOfAllStepsWhereARunIsTooShortToTell) {
+  const Pattern pattern = pattern_with(6, {1, 4});
+  EXPECT_EQ(pattern.positions.size(), 40);
+  EXPECT_THAT(pattern.steps, testing::SizeIs(5));
+}
+
 /// Whether the steps of a job differ whose step k allocates what `scales[k]` says.
 bool differ_with(const std::vector<Bytes>& scales) {
   Job job;
@@ -364,9 +388,9 @@ bool differ_with(const std::vector<Bytes>& scales) {
 TEST(LastStepIsNew, WhereItHasARequestThatNoneBeforeHad) {
   const auto steps_with_extra_in = [](int odd) {
     return pattern_of(6, [odd](Job& job, int step) {
-      for (int i = 0; i < 30; ++i) job.touch(100 + i);
-      if (step >= odd) job.touch(5000);
-      for (int i = 0; i < 30; ++i) job.touch(200 + i);
+      for (int i = 0; i < 30; ++i) job.touch(100'000 + i);
+      if (step >= odd) job.touch(5000);  // so small that the steps count as alike
+      for (int i = 0; i < 30; ++i) job.touch(200'000 + i);
     });
   };
   EXPECT_TRUE(last_step_is_new(steps_with_extra_in(5)));

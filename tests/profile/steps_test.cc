@@ -1,7 +1,9 @@
 #include "profile/steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -315,6 +317,38 @@ TEST(StepsFromRepetition, DoNotOverlapAndStayInTheTrace) {
     EXPECT_LE(last, trace.end) << "seed " << seed;
     EXPECT_EQ(steps.spans.empty(), !steps.note.empty()) << "seed " << seed;
   }
+}
+
+/// The steps of a longest_even_run(), by number, of a job whose step k makes `counts[k]` requests.
+std::vector<std::size_t> run_of(const std::vector<int>& counts) {
+  Job job;
+  for (const int count : counts) {
+    job.mark(text("step ", job.now()));
+    for (int i = 0; i < count; ++i) job.touch(512);
+  }
+  job.mark("end");
+  const Steps steps = find_steps(job.trace());
+  std::vector<std::size_t> run;
+  for (const Lifespan& span : longest_even_run(job.trace(), steps).spans)
+    run.push_back(static_cast<std::size_t>(std::ranges::find(steps.spans, span) - steps.spans.begin()));
+  return run;
+}
+
+TEST(LongestEvenRun, IsAllStepsWhereNoneIsOdd) {
+  EXPECT_THAT(run_of({9, 9, 9}), ElementsAre(0, 1, 2));
+}
+
+TEST(LongestEvenRun, BeginsWithTheStepBeforeIt) {
+  EXPECT_THAT(run_of({30, 9, 9, 14, 9, 9, 9, 9, 14, 9}), ElementsAre(3, 4, 5, 6, 7));
+}
+
+TEST(LongestEvenRun, IsTheLastOfEqualOnes) {
+  EXPECT_THAT(run_of({9, 9, 14, 9, 9, 14, 9}), ElementsAre(2, 3, 4));
+}
+
+TEST(LongestEvenRun, IsNoneWhereNotEvenMostStepsMakeAsManyRequests) {
+  EXPECT_THAT(run_of({9, 9, 9, 14, 15, 16}), IsEmpty());
+  EXPECT_THAT(run_of({}), IsEmpty());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -142,6 +143,25 @@ TEST_F(SessionTest, SavesThePlanOfAJobWhoseStepsDifferOnceItHasSeenEnoughOfThem)
   EXPECT_NE(plan.shape, StepShape::kFixed) << "so that the next run need not find that out";
   EXPECT_GT(plan.prologue, 0U) << "it begins with the job's first request";
   EXPECT_EQ(plan.slots.front().size, 3 * kMiB);
+}
+
+TEST_F(SessionTest, SavesNoPlanForAJobWhoseStepsDifferBeforeItHasSeenEnoughOfThem) {
+  const TemporaryFolder folder;
+  session.start({.save_path = folder.file("plan")});
+  std::mt19937 random(1);
+  const auto recorded_longer = [&] {
+    const std::vector<std::string> log = session.log();
+    return std::ranges::count_if(log, [](const auto& line) { return line.ends_with("recording longer"); });
+  };
+  for (int i = 0; i < 2000 && recorded_longer() < 2; ++i) {
+    for (Bytes layer = 0; layer < kLayers; ++layer)
+      session.free(take(0, static_cast<Bytes>(1 + random() % 16) * 64 * kKiB));
+    session.begin_step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(recorded_longer(), 2) << ::testing::PrintToString(session.log());
+  session.stop();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("plan"))) << "the next run would look for none";
 }
 
 TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {

@@ -5,6 +5,8 @@
 --loop gpt2      GPT-2 (transformers); behind every fifth step an evaluation that also generates
 --loop thawed    Llama (transformers), of which the head alone is trained in the first nine steps
 --loop rollouts  Llama, which writes texts of other lengths in front of every fourth step and learns from them
+--loop scaled    a vision transformer (torchvision) in float16: the optimizer is left out of the first four
+                 steps, as where scaled gradients are infinite; behind every sixth step an evaluation
 """
 
 import argparse
@@ -136,8 +138,33 @@ def rollouts() -> None:
     train(model, loss_of, lambda _: None)
 
 
+def scaled() -> None:
+    model = importlib.import_module("torchvision").models.vit_b_16().to("cuda")
+    optimizer = ADAM(model.parameters(), lr=1e-4)
+    log = StepLog()
+
+    def predicted(rows: int) -> Tensor:
+        with torch.autocast("cuda", torch.float16):
+            logits: Tensor = model(torch.randn(rows, 3, 224, 224, device="cuda"))
+        return logits
+
+    for step in range(STEPS):
+        labels = torch.zeros(96, dtype=torch.long, device="cuda")
+        (1024 * functional.cross_entropy(predicted(96), labels)).backward()
+        if step >= 4:
+            optimizer.step()
+        optimizer.zero_grad()
+        if step % 6 == 5:
+            model.eval()
+            with torch.no_grad():
+                for rows in (256, 256, 128):
+                    predicted(rows)
+            model.train()
+        log.end()
+
+
 def main() -> None:
-    loops = {"resnet": resnet, "gpt2": gpt2, "thawed": thawed, "rollouts": rollouts}
+    loops = {"resnet": resnet, "gpt2": gpt2, "thawed": thawed, "rollouts": rollouts, "scaled": scaled}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--loop", choices=loops, required=True)
     chosen = parser.parse_args()
