@@ -39,9 +39,9 @@ std::vector<Runner*> active_in(std::vector<Runner>& runners, int round) {
   return active;
 }
 
-/// One step of each. Who meets the bound stops all behind it, so that the first of those who meet it is the
+/// One step of each. Who meets the goal stops all behind it, so that the first of those who meet it is the
 /// same however fast each of them is.
-void run_round(const Instance& instance, const std::vector<Runner*>& active, int threads, Bytes bound,
+void run_round(const Instance& instance, const std::vector<Runner*>& active, int threads, Bytes goal,
                const Budget& budget) {
   std::vector<std::stop_source> stops(active.size());
   const bool is_first = budget.peak == Budget().peak;
@@ -57,7 +57,7 @@ void run_round(const Instance& instance, const std::vector<Runner*>& active, int
     runner.placement = own.over() ? std::nullopt : runner.member.step(own);
     if (!runner.placement) return;
     runner.peak = peak_of(instance, *runner.placement);
-    if (runner.peak > bound) return;
+    if (runner.peak > goal) return;
     for (std::size_t behind = i + 1; behind < active.size(); ++behind) stops[behind].request_stop();
   });
   for (Runner* runner : active) {
@@ -83,6 +83,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
   PortfolioResult result;
   result.threads = options.threads > 0 ? options.threads : hardware;
   result.lower_bound = lower_bound_of(instance);
+  const Bytes goal = align_up(result.lower_bound, options.page);
 
   std::vector<Runner> runners;
   for (Member& member : portfolio_members(instance, result.lower_bound)) {
@@ -101,7 +102,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
     const std::vector<Runner*> active = active_in(runners, round);
     const bool more = std::any_of(runners.begin(), runners.end(), [](const Runner& r) { return r.running; });
     if (!more) break;
-    run_round(instance, active, result.threads, result.lower_bound, budget);
+    run_round(instance, active, result.threads, goal, budget);
     stale += active.size() * std::max<std::size_t>(1, instance.items.size());
     for (Runner* runner : active) {
       if (!runner->placement || runner->peak >= result.peak) continue;
@@ -112,7 +113,7 @@ PortfolioResult run_portfolio(const Instance& instance, const PortfolioOptions& 
       if (options.improved) options.improved(result.peak);
     }
     budget.peak = result.peak;
-    if (result.peak <= result.lower_bound || budget.over()) break;
+    if (result.peak <= goal || budget.over()) break;
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;

@@ -66,7 +66,9 @@ class Search {
   }
 
  private:
-  [[nodiscard]] Bytes goal() const { return std::max(result_.lower_bound, options_.capacity); }
+  [[nodiscard]] Bytes goal() const {
+    return std::max(align_up(result_.lower_bound, options_.page), options_.capacity);
+  }
   [[nodiscard]] bool is_over() const { return options_.stop.stop_requested() || Clock::now() >= deadline_; }
   /// There is always a placement to return.
   [[nodiscard]] bool is_done() const {
@@ -101,6 +103,7 @@ class Search {
   void construct() {
     PortfolioResult found = run_portfolio(instance_, {.threads = result_.threads,
                                                       .timeout = std::max(0.0, options_.timeout - seconds()),
+                                                      .page = options_.page,
                                                       .stop = options_.stop,
                                                       .without = options_.without,
                                                       .improved = [this](Bytes peak) { tell(peak); }});

@@ -8,7 +8,6 @@
 #include "plan/synthesize.h"
 
 namespace stweaver {
-
 Plan plan_step(const Trace& trace, const Gaps& gaps, int enough) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
@@ -20,7 +19,8 @@ Plan plan_step(const Trace& trace, const Gaps& gaps, int enough) {
   plan.shape = StepShape::kDynamic;
   if (!foretells_steps(trace, pattern)) return plan;
   // One thread: the job needs the others.
-  plan = synthesize(trace, profile, {.threads = 1, .step_only = true, .gaps = gaps}).plan;
+  plan =
+      synthesize(trace, profile, {.threads = 1, .step_only = true, .gaps = gaps, .page = kDevicePage}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
   if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
   return plan;

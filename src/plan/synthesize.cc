@@ -360,6 +360,7 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   const SearchResult result = search(instance, {.threads = options.threads,
                                                 .timeout = options.timeout,
                                                 .anytime = options.anytime,
+                                                .page = options.page,
                                                 .stop = options.stop,
                                                 .improved = options.improved});
   plan.arena = result.peak;

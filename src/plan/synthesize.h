@@ -17,7 +17,8 @@ struct SynthesizeOptions {
   bool step_only = false;               ///< leave out the prologue, persistent requests included
   std::optional<Time> stream_gap = {};  ///< requests; chosen when not given
   Gaps gaps = {};                       ///< see fill_gaps()
-  bool anytime = false;                 ///< see SearchOptions, these three
+  bool anytime = false;                 ///< see SearchOptions, these four
+  Bytes page = 1;
   std::stop_token stop = {};
   SearchWatch improved = {};
 };

@@ -24,7 +24,7 @@ namespace {
 
 Plan plan_job(const Trace& trace, int threads) {
   const Profile profile = profile_of(trace);
-  Plan plan = synthesize(trace, profile, {.threads = threads}).plan;
+  Plan plan = synthesize(trace, profile, {.threads = threads, .page = kDevicePage}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
   if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
   return plan;

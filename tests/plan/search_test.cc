@@ -107,6 +107,16 @@ TEST(Search, StopsAtACapacityThatIsGoodEnough) {
   EXPECT_LT(result.seconds, 60);
 }
 
+TEST(Search, IsDoneWhereItTakesNoMorePagesThanTheBound) {
+  Random random(1);
+  const Instance instance = crowd(random);
+  const Bytes page = lower_bound_of(instance) * 103 / 100;
+  const SearchResult result = search(instance, {.threads = 2, .timeout = 120, .anytime = true, .page = page});
+  expect_sound(instance, result.placement);
+  EXPECT_LE(result.peak, page);
+  EXPECT_LT(result.seconds, 60);
+}
+
 TEST(Search, TellsOfEachBetterPeak) {
   Random random(1);
   const Instance instance = crowd(random);
