@@ -437,7 +437,9 @@ Pattern find_pattern(const Trace& trace, const Steps& steps, const std::vector<L
   Aligner aligner(trace);
   const std::size_t steady = first_steady(trace, spans, classes);
   pattern.prologue = spans[steady].first;
-  for (std::size_t i = steady; i < spans.size() && aligner.add(spans[i]); ++i) continue;
+  std::size_t aligned = steady;
+  while (aligned < spans.size() && aligner.add(spans[aligned])) ++aligned;
+  pattern.left_out = spans.size() - aligned;
   pattern.positions.resize(aligner.positions());
   if (steady > 0) {
     if (std::optional<AlignedStep> before = aligner.locate(spans[steady - 1]))

@@ -48,6 +48,7 @@ struct Pattern {
   RequestId prologue = 0;           ///< requests before the first aligned step
   std::vector<Position> positions;  ///< in order
   std::vector<AlignedStep> steps;   ///< consecutive steps, in order
+  std::size_t left_out = 0;         ///< steps behind them, the first of which could not be aligned
   /// The step before the first aligned one (it belongs to the prologue) where it could be aligned too: what
   /// it leaves alive has the places in which every step leaves its tensors. Empty when there is none.
   AlignedStep before;

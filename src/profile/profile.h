@@ -31,8 +31,8 @@ inline bool foretells_steps(const Trace& trace, const Pattern& pattern) {
 /// Fewer whole steps do not tell whether steps differ.
 inline constexpr int kStepsToDiffer = 3;
 
-/// The pattern is that of all steps. Where it foretells none, it is that of the longest run without odd ones,
-/// if that is long enough to tell.
+/// The pattern is that of all steps. Where it leaves some out, or foretells none, it is that of the longest
+/// run without odd ones, if that is long enough to tell.
 inline Profile profile_of(const Trace& trace) {
   Profile profile;
   profile.steps = find_steps(trace);
@@ -44,7 +44,7 @@ inline Profile profile_of(const Trace& trace) {
     return pattern;
   };
   profile.pattern = pattern_of(profile.steps);
-  if (foretells_steps(trace, profile.pattern)) return profile;
+  if (profile.pattern.left_out == 0 && foretells_steps(trace, profile.pattern)) return profile;
   Pattern of_run = pattern_of(longest_even_run(trace, profile.steps));
   if (std::ssize(of_run.steps) >= kStepsToDiffer && foretells_steps(trace, of_run))
     profile.pattern = std::move(of_run);

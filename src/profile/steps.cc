@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -108,13 +109,15 @@ Steps longest_even_run(const Trace& trace, const Steps& steps) {
   run.spans.clear();
   if (steps.spans.empty()) return run;
   const std::vector<RequestId> counts = requests_in(trace, steps.spans);
-  const RequestId usual = median(counts);
-  if (2 * std::ranges::count(counts, usual) <= std::ssize(counts)) return run;
+  const auto is_odd = [usual = std::int64_t{median(counts)}](RequestId count) {
+    return std::abs(std::int64_t{count} - usual) > usual / kMisfitShare;
+  };
+  if (2 * std::ranges::count_if(counts, is_odd) >= std::ssize(counts)) return run;
   std::ptrdiff_t begin = 0;
   std::ptrdiff_t end = 0;
   for (auto at = counts.begin(); at != counts.end();) {
-    const auto first = std::find(at, counts.end(), usual);
-    at = std::find_if(first, counts.end(), [&](RequestId count) { return count != usual; });
+    const auto first = std::find_if_not(at, counts.end(), is_odd);
+    at = std::find_if(first, counts.end(), is_odd);
     if (at - first < end - begin || at == first) continue;
     begin = first - counts.begin();
     end = at - counts.begin();

@@ -1,6 +1,7 @@
 // Steps: where one optimizer step of a job ends and the next begins.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,12 @@ Steps find_steps(const Trace& trace);
 /// last step that was cut short is dropped.
 Steps steps_from_marks(const Trace& trace);
 
-/// The longest run of steps that make as many requests each, the last of equals, and the step before it: what
-/// is left where odd ones (evaluations, checkpoints) are among the steps. No spans where not even most make
-/// as many.
+/// Steps repeat that differ by no more than this share of their requests.
+inline constexpr std::int64_t kMisfitShare = 64;
+
+/// The longest run of steps that make about as many requests each, the last of equals, and the step before
+/// it: what is left where odd ones (evaluations, checkpoints) are among the steps. No spans where not even
+/// most make about as many.
 Steps longest_even_run(const Trace& trace, const Steps& steps);
 
 }  // namespace stweaver

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "plan/step_plan.h"
 #include "profile/scale.h"
+#include "profile/steps.h"
 
 namespace stweaver {
 
@@ -39,7 +40,7 @@ struct Policy : ArenaPolicy {
   /// A step misfits when requests for more than this share of the plan's range are unplanned, and, where
   /// steps have lengths, the recorded step when the plan does not know this share of what it asks for. Steps
   /// repeat that differ by no more.
-  Bytes misfit_share = 64;
+  Bytes misfit_share = kMisfitShare;
   std::int64_t astray_share = 2;  ///< a step is astray when fewer than this share of its slots were used
   int patience = 2;               ///< misfits, or steps astray, to bear
   int most_patience = 64;         ///< steps; doubled up to here each time that planning again did not help
