@@ -213,7 +213,7 @@ void LifeCycle::record_longer() {
   if (has_recorded_enough())
     return rest(policy_.most_patience, "what was recorded does not show what repeats");
   log("no plan yet: what was recorded does not show what repeats; recording longer");
-  steps_to_record_ *= 2;
+  steps_to_record_ += (steps_to_record_ + 1) / 2;
   requests_to_record_ *= 2;
   stage_ = Stage::kRecording;
 }
