@@ -47,12 +47,12 @@ TEST_F(LifeCycleTest, WhereStepsFollowNoLengthItRecordsLongerToBeSureAndFollowsN
   LifeCycle life(allocator, how);
   program.build();
   for (const Bytes scale : kTwentyLengths) run(life, 1, scale);
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"),
-                                 HasSubstr("recording longer"), HasSubstr("planning from"),
-                                 HasSubstr("recording longer"), HasSubstr("planning from"),
-                                 HasSubstr("recording longer"), HasSubstr("planning from"),
-                                 HasSubstr("recording longer"), HasSubstr("planning from"),
-                                 HasSubstr("following no plan: steps differ")))
+  EXPECT_THAT(
+      lines,
+      ElementsAre(HasSubstr("recording 2 steps"), HasSubstr("planning from"), HasSubstr("recording longer"),
+                  HasSubstr("planning from"), HasSubstr("recording longer"), HasSubstr("planning from"),
+                  HasSubstr("recording longer"), HasSubstr("planning from"), HasSubstr("recording longer"),
+                  HasSubstr("planning from"), HasSubstr("following no plan: steps differ")))
       << "of three steps two lengths may be in the same order by chance";
   EXPECT_EQ(life.stage(), Stage::kResting);
   EXPECT_THAT(life.why_no_plan(), HasSubstr("steps differ"));
