@@ -182,19 +182,15 @@ void LifeCycle::take_plan() {
   } catch (const std::exception& error) {
     return rest(policy_.most_patience, error.what());
   }
-  const StepShape shape = plan->plan().shape;
-  if (plan->plan().slots.empty() || (shape == StepShape::kDynamic && !has_recorded_enough()))
-    return record_longer();
+  const bool differs = plan->plan().shape == StepShape::kDynamic;
+  if (differs ? !has_recorded_enough() : plan->plan().slots.empty()) return record_longer();
   // The recording went on while the planner was at work.
-  const bool is_fixed = shape == StepShape::kFixed;
-  const bool is_followed = shape != StepShape::kDynamic;
-  if (is_followed && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
-    // An odd step shows nothing where the others are alike.
-    if (has_waited || !is_fixed) return record_longer();
-    made_ = std::move(plan);
+  if (!differs && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
+    if (has_waited) return record_longer();
+    made_ = std::move(plan);  // one step may be odd
     return;
   }
-  if (is_fixed && !fit_.steps_repeat()) return record_longer();
+  if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
   const std::string objection = objection_to(plan->plan(), policy_);
   if (objection.empty() && follow(plan, steps_ > 0)) return;

@@ -182,6 +182,40 @@ TEST_F(LifeCycleTest, APlanThatIsReadyAfterAnOddStepWaitsForOneMoreStep) {
   EXPECT_THAT(lines, Not(Contains(HasSubstr("recording longer"))));
 }
 
+TEST_F(LifeCycleTest, LeavesAPlanWhereANewRecordingShowsThatStepsDiffer) {
+  LifeCycleOptions how = options();
+  how.plan = plan_of_no_length;
+  LifeCycle life(allocator, how, saved_plan());
+  program.build();
+  run(life, 4);
+  for (int step = 0; step < 20; ++step) {
+    run(life, 1);
+    allocator.free(allocator.allocate(8 * kMiB));  // not in the plan
+  }
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(lines, Contains(HasSubstr("the job has changed")));
+  EXPECT_THAT(life.why_no_plan(), HasSubstr("steps differ"));
+}
+
+TEST_F(LifeCycleTest, APlanOfLengthsThatIsReadyAfterAnOddStepWaitsForOneMoreStep) {
+  LifeCycle life(allocator, options());
+  Program large_program(allocator, 512 * kKiB);
+  large_program.build();
+  program.build();
+  std::size_t next = 0;
+  const auto run_one = [&] {
+    life.begin_step();
+    large_program.step(kTwentyLengths.at(next++));
+    life.wait_for_planner();
+  };
+  while (lines.size() < 3 || life.stage() != Stage::kPlanning) run_one();  // two steps alone say nothing
+  for (int i = 0; i < 40; ++i) program.step(64);                           // an evaluation
+  run_one();
+  EXPECT_EQ(life.stage(), Stage::kPlanning);
+  run_one();
+  EXPECT_EQ(life.stage(), Stage::kFollowing) << ::testing::PrintToString(lines);
+}
+
 TEST_F(LifeCycleTest, APlanThatForetellsNeitherOfTwoStepsIsNotFollowed) {
   LifeCycle life(allocator, options());
   program.build();

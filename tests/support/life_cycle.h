@@ -178,8 +178,8 @@ inline constexpr std::array<Bytes, 20> kTwentyLengths = {16, 21, 12, 24, 19, 14,
                                                          20, 15, 25, 18, 11, 21, 16, 23, 12, 19};
 
 /// A planner that finds sizes to follow no length.
-inline Plan plan_of_no_length(const Trace& trace, const Gaps&) {
-  Plan plan = plan_step(trace);
+inline Plan plan_of_no_length(const Trace&, const Gaps&) {
+  Plan plan;
   plan.shape = StepShape::kDynamic;
   return plan;
 }
