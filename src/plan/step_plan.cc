@@ -8,6 +8,7 @@
 #include "plan/synthesize.h"
 
 namespace stweaver {
+
 Plan plan_step(const Trace& trace, const Gaps& gaps, int enough) {
   const Profile profile = profile_of(trace);
   const Pattern& pattern = profile.pattern;
