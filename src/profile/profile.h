@@ -45,7 +45,7 @@ inline Profile profile_of(const Trace& trace) {
   };
   profile.pattern = pattern_of(profile.steps);
   if (profile.pattern.left_out == 0 && foretells_steps(trace, profile.pattern)) return profile;
-  Pattern of_run = pattern_of(longest_even_run(trace, profile.steps));
+  Pattern of_run = pattern_of(longest_run_alike(trace, profile.steps));
   if (std::ssize(of_run.steps) >= kStepsToDiffer && foretells_steps(trace, of_run))
     profile.pattern = std::move(of_run);
   return profile;

@@ -104,7 +104,7 @@ Steps find_steps(const Trace& trace) {
   return steps.spans.empty() ? steps_from_repetition(trace) : steps;
 }
 
-Steps longest_even_run(const Trace& trace, const Steps& steps) {
+Steps longest_run_alike(const Trace& trace, const Steps& steps) {
   Steps run = steps;
   run.spans.clear();
   if (steps.spans.empty()) return run;

@@ -36,6 +36,6 @@ inline constexpr std::int64_t kMisfitShare = 64;
 /// The longest run of steps that make about as many requests each, the last of equals, and the step before
 /// it: what is left where odd ones (evaluations, checkpoints) are among the steps. No spans where not even
 /// most make about as many.
-Steps longest_even_run(const Trace& trace, const Steps& steps);
+Steps longest_run_alike(const Trace& trace, const Steps& steps);
 
 }  // namespace stweaver

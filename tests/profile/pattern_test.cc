@@ -366,6 +366,15 @@ TEST(Pattern, IsThatOfTheLongestRunWithoutOddSteps) {
   EXPECT_EQ(count(pattern, PositionKind::kStatic), 30);
 }
 
+TEST(Pattern, IsThatOfTheLongestRunWhereTheFirstStepIsSoOddThatNoOtherCanBeAlignedWithIt) {
+  const Pattern pattern = pattern_of(7, [](Job& job, int step) {
+    for (int i = 0; i < 30; ++i) job.touch(10'000 + i);
+    for (int i = 0; step == 1 && i < 2520; ++i) job.touch(10'000 + i % 30);
+  });
+  EXPECT_EQ(pattern.positions.size(), 30);
+  EXPECT_THAT(pattern.steps, testing::SizeIs(5));
+}
+
 TEST(Pattern, IsThatOfAllStepsWhereARunIsTooShortToTell) {
   const Pattern pattern = pattern_with(6, {1, 4});
   EXPECT_EQ(pattern.positions.size(), 40);
