@@ -331,6 +331,7 @@ class Wrapper final : public Delegate {
   /// for a graph: whoever waits for work while one is captured spoils it.
   template <typename Request>
   std::invoke_result_t<Request> delegated(DeviceIndex device, Request request) {
+    sync_limit(device);
     try {
       return request();
     } catch (const c10::OutOfMemoryError&) {
@@ -338,6 +339,7 @@ class Wrapper final : public Delegate {
       if (allocator == nullptr || is_capturing()) throw;
       allocator->empty_cache();
     }
+    sync_limit(device);
     return request();
   }
 

@@ -69,4 +69,9 @@ JOBS = {
     "clip": Job("vision", ("--model", "clip"), steps=16),
     "videomae": Job("vision", ("--model", "videomae"), steps=16),
     "swin": Job("vision", ("--model", "swin"), steps=16),
+    "maml": Job("other_fields", ("--loop", "maml"), steps=24),
+    "nerf": Job("other_fields", ("--loop", "nerf"), steps=24),
+    "dlrm": Job("other_fields", ("--loop", "dlrm"), steps=24),
+    "detr": Job("other_fields", ("--loop", "detr"), steps=24),
+    "ppo": Job("other_fields", ("--loop", "ppo"), steps=24),
 }

@@ -160,7 +160,6 @@ void LifeCycle::stop_recording() {
 }
 
 void LifeCycle::start_planning() {
-  stage_ = Stage::kPlanning;
   const auto trace = std::make_shared<Trace>(allocator_.recorded());
   trace->complete = true;
   log(text("planning from ", trace->requests.size(), " recorded requests"));
@@ -169,6 +168,7 @@ void LifeCycle::start_planning() {
   };
   try {
     planner_ = std::async(std::launch::async, work);
+    stage_ = Stage::kPlanning;
   } catch (const std::system_error& error) {  // no more threads
     rest(policy_.most_patience, error.what());
   }

@@ -25,7 +25,8 @@ class Recorder {
     int device = 0;
     std::string settings = {};  ///< Trace::settings
     std::string path = {};      ///< of the trace file; empty for none
-    /// Requests to keep, at 66 bytes each: without step boundaries they would fill the host's memory.
+    /// Requests to keep, at 48 bytes each, 64 where timed: without step boundaries they would fill the host's
+    /// memory.
     std::size_t most = std::size_t{1} << 22U;
     bool timed = false;  ///< whether the trace gets micros: helps to see steps that are not marked, and costs
                          ///< two looks at the clock per request

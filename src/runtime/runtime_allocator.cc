@@ -67,11 +67,12 @@ void* RuntimeAllocator::allocate_in_arena(Bytes size, Stream stream, Pool pool, 
 
 /// In the plan's range or beside it; nullptr where neither has a place.
 void* RuntimeAllocator::place(Bytes size, Stream stream, Pool pool, Unplanned& why) {
-  order_.advance(now_);
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
+  // A pool's requests come while a graph is captured, which a call of the driver would spoil.
+  if (pool == 0) order_.advance(now_);
   // Asking the device costs more than all else here: so only where the answer can save memory.
-  if (memory_.is_new_peak(asked.rounded)) pending_.release_passed();
+  if (pool == 0 && memory_.is_new_peak(asked.rounded)) pending_.release_passed();
   std::optional<Grant> grant = follower_ ? find_in_plan(asked, why) : std::nullopt;
   if (!grant) grant = find_unplanned(asked);
   return grant ? give(asked, *grant, why) : nullptr;
@@ -243,12 +244,14 @@ bool RuntimeAllocator::come_to_rest() {
   return true;
 }
 
-/// Gives what is idle in the arena back to the device. Whether there was any.
+/// Gives what is idle in the arena back to the device. Whether the device is worth asking again: there was
+/// any, or it was not asked because it had refused before.
 bool RuntimeAllocator::reclaim() {
   {
     const std::scoped_lock lock(mutex_);
-    if (!come_to_rest() || memory_.reclaim_all() == 0) return false;
-    refused_until_ = 0;
+    if (!come_to_rest()) return false;
+    const bool was_refused = std::exchange(refused_until_, 0) > now_;
+    if (memory_.reclaim_all() == 0 && !was_refused) return false;
     accounts_.note_reclaim();
     note_arena();
   }
@@ -313,8 +316,10 @@ void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
 void RuntimeAllocator::wind_down() {
   if (memory_.mapped() == 0) return;
   pending_.release_passed();
-  if (memory_.free_space.idle() <= policy_.slack(memory_.mapped())) return;
+  kept_idle_ = std::min(kept_idle_, memory_.free_space.idle());
+  if (memory_.free_space.idle() - kept_idle_ <= policy_.slack(memory_.mapped())) return;
   memory_.reclaim_all();
+  kept_idle_ = memory_.free_space.idle();
   note_arena();
 }
 

@@ -39,7 +39,7 @@ namespace stweaver {
 /// that needs its place waits for them.
 ///
 /// Safe to call from any thread; one lock per allocator, which is not held while upstream is called. Once the
-/// tables have grown to the size of the job, a request served from the arena does not touch the heap, but for
+/// tables have grown to the size of the job, a request that moves no memory does not touch the heap, but for
 /// the first of a step that is longer than all before (PlanFollower).
 class RuntimeAllocator {
  public:
@@ -178,9 +178,11 @@ class RuntimeAllocator {
   Accounts accounts_;
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
-  int loose_steps_ = 0;     ///< in which a plan held much more than the budget
-  Bytes excess_ = 0;        ///< the most held beyond the budget in a step without a plan
-  Tick refused_until_ = 0;  ///< the device has no memory until then
+  int loose_steps_ = 0;          ///< in which a plan held much more than the budget
+  Bytes excess_ = 0;             ///< the most held beyond the budget in a step without a plan
+  Tick refused_until_ = 0;       ///< the device has no memory until then
+  Bytes kept_idle_ = 0;          ///< what was idle, but could not go back, when wind_down() last tried
+  bool was_as_planned_ = false;  ///< the last step
   Tick now_ = 0;
   Tick step_began_ = 0;
   Tick step_before_began_ = 0;

@@ -47,7 +47,8 @@ void RuntimeAllocator::begin_step() {
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
     note_arena();
   }
-  if (!as_planned || !upstream_is_idle) return;
+  // Once: what such steps allocate upstream all the same, each would allocate again.
+  if (std::exchange(was_as_planned_, as_planned) || !as_planned || !upstream_is_idle) return;
   upstream_.empty_cache();
   const Bytes left = upstream_.reserved();
   const std::scoped_lock lock(mutex_);

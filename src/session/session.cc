@@ -1,7 +1,9 @@
 #include "session/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 namespace stweaver {
@@ -21,6 +23,10 @@ bool goes_on_with(const SessionOptions& runs, const SessionOptions& asked) {
   return runs.plan_path == asked.plan_path && runs.trace_path == asked.trace_path &&
          runs.save_path == asked.save_path && runs.follows == asked.follows &&
          runs.finds_steps == asked.finds_steps && runs.record_steps == asked.record_steps;
+}
+
+bool is_at_work(const std::future<void>& work) {
+  return work.valid() && work.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 std::string for_device(std::string path, int device) {
@@ -134,6 +140,7 @@ void Session::save_if_settled(Place& place) {
   const Stage stage = place.life->stage();
   if (stage != Stage::kFollowing && stage != Stage::kResting) return;
   if (stage != place.save_in || !place.to_save) return;
+  if (is_at_work(place.saver)) return;  // the next step asks again
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
 }
@@ -150,35 +157,44 @@ void Session::remove_if_unfit(const Place& place) {
 
 /// In another thread.
 void Session::save(Place& place, std::function<Plan()> plan) {
-  if (place.saver.valid()) place.saver.wait();
   const std::string path = for_device(options_.save_path, place.number);
-  place.saver = std::async(std::launch::async, [this, device = place.number, path, plan = std::move(plan)] {
-    try {
-      save_plan(plan(), path);
-      write(text("stweaver[", device, "]: saved a plan for the next run as ", path));
-    } catch (const std::exception& error) {
-      write(text("stweaver[", device, "]: no plan saved: ", error.what()));
-    }
+  const std::string failed = text("stweaver[", place.number, "]: no plan saved: ");
+  place.saver = in_thread(failed, [this, device = place.number, path, plan = std::move(plan)] {
+    save_plan(plan(), path);
+    write(text("stweaver[", device, "]: saved a plan for the next run as ", path));
   });
+}
+
+/// What goes wrong is a line in the log.
+std::future<void> Session::in_thread(const std::string& failed, std::function<void()> work) {
+  try {
+    return std::async(std::launch::async, [this, failed, work = std::move(work)] {
+      try {
+        work();
+      } catch (const std::exception& error) {
+        write(text(failed, error.what()));
+      }
+    });
+  } catch (const std::system_error& error) {  // no more threads
+    write(text(failed, error.what()));
+    return {};
+  }
 }
 
 /// In another thread. A recording that was too short is followed by a longer one, which says more.
 void Session::simulate(Place& place, const Trace& trace) {
   if (place.simulator.valid()) place.simulator.wait();
-  place.simulator = std::async(std::launch::async, [this, &place, trace] {
-    try {
-      std::unique_lock lock(log_mutex_);
-      const std::vector<Time> emptied = place.emptied;
-      lock.unlock();
-      const Simulated result = {.steps = std::ssize(trace.marks),
-                                .requested = peak_requested(trace),
-                                .reserved = options_.simulate(trace, emptied)};
-      lock.lock();
-      place.simulated = result;
-    } catch (const std::exception& error) {
-      write(text("stweaver[", place.number,
-                 "]: not known what PyTorch's allocator would have reserved: ", error.what()));
-    }
+  const std::string failed =
+      text("stweaver[", place.number, "]: not known what PyTorch's allocator would have reserved: ");
+  place.simulator = in_thread(failed, [this, &place, trace] {
+    std::unique_lock lock(log_mutex_);
+    const std::vector<Time> emptied = place.emptied;
+    lock.unlock();
+    const Simulated result = {.steps = std::ssize(trace.marks),
+                              .requested = peak_requested(trace),
+                              .reserved = options_.simulate(trace, emptied)};
+    lock.lock();
+    place.simulated = result;
   });
 }
 

@@ -92,7 +92,8 @@ class Session {
   [[nodiscard]] std::vector<int> devices() const;
   /// nullptr when nothing was allocated on the device yet.
   [[nodiscard]] RuntimeAllocator* allocator(int device) const;
-  /// The allocator that gave `memory` out, or whose arena it lies in; nullptr when none did.
+  /// The allocator that gave `memory` out, or whose arena it lies in; nullptr when none did. With one device
+  /// it is that one's, whatever the address.
   [[nodiscard]] RuntimeAllocator* owner(const void* memory) const;
   /// The stage of a device's life cycle: "recording", "planning", "waiting", "following", "resting", or
   /// "off".
@@ -118,7 +119,7 @@ class Session {
     std::unique_ptr<Upstream> upstream;
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
-    std::size_t saved = 0;               ///< slots of the step in the plan that was saved for the next run
+    std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that was saved for the next run
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
     std::future<void> saver;             ///< at work on it
@@ -137,6 +138,7 @@ class Session {
   void remove_if_unfit(const Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);
+  std::future<void> in_thread(const std::string& failed, std::function<void()> work);
   void count_request();
   [[nodiscard]] bool captures() const { return provider_.captures && provider_.captures(); }
   void free_now(void* memory) const;

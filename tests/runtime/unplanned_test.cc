@@ -224,6 +224,18 @@ TEST(RuntimeAllocator, AnyStreamGetsAnyMemoryBeforeItRunsOut) {
   EXPECT_GT(watched.allocator.statistics().refusals, 0);
 }
 
+TEST(RuntimeAllocator, AsksADeviceThatRefusedAgainBeforeItRunsOut) {
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.free(watched.allocate(20 * kMiB));  // stays in upstream's cache
+  watched.allocator.place_unplanned(true);
+  watched.allocate(34 * kMiB);
+  watched.allocate(20 * kMiB);  // upstream's: the device has 10 MiB
+  ASSERT_EQ(watched.allocator.statistics().refusals, 1);
+  EXPECT_NE(watched.try_allocate(4 * kMiB), nullptr) << "upstream takes 20 MiB at a time, the arena pages";
+}
+
 // ---- beside a plan ----
 
 TEST(RuntimeAllocator, LendsIdleSpaceInTheArena) {

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "runtime/runtime_allocator.h"
+#include "support/small_plans.h"
 
 namespace stweaver {
 namespace {
@@ -28,7 +29,7 @@ class Keeper final : public Upstream {
   }
   void free(void* memory) override { idle_.push_back(static_cast<std::byte*>(memory)); }
   void record_stream(void* /*memory*/, Stream /*stream*/) override {}
-  void empty_cache() override {}
+  void empty_cache() override { ++emptied; }
   [[nodiscard]] Bytes reserved() const override {
     ++questions;
     return static_cast<Bytes>(blocks_.size()) * kSize;
@@ -39,6 +40,7 @@ class Keeper final : public Upstream {
   [[nodiscard]] bool may_have_grown() const override { return has_grown_; }
 
   mutable int questions = 0;
+  int emptied = 0;
 
  private:
   bool has_grown_ = false;
@@ -63,6 +65,26 @@ TEST(Upstream, IsAskedWhatItHoldsWhenItMayHaveGrown) {
   EXPECT_EQ(allocator.statistics().peaks.reserved, 3 * Keeper::kSize);
   EXPECT_EQ(allocator.meters().reserved_peak, 3 * Keeper::kSize);
   for (void* const block : {again, second, third}) allocator.free(block);
+}
+
+TEST(Upstream, GivesItsCacheBackOnceWhenStepsBecomeAsPlanned) {
+  HostDevice device(kGiB);
+  Keeper upstream;
+  RuntimeAllocator allocator(device, upstream);
+  ASSERT_TRUE(allocator.adopt(plan_of({8 * kMiB}), true));
+  const auto run_step = [&](Pool pool) {
+    allocator.begin_step();
+    allocator.free(allocator.allocate(8 * kMiB));
+    if (pool != 0) allocator.free(allocator.allocate(Keeper::kSize, 0, pool));
+    return upstream.emptied;
+  };
+  const int before = run_step(1);
+  EXPECT_EQ(run_step(0), before) << "the step before was not as planned";
+  EXPECT_EQ(run_step(0), before + 1);
+  EXPECT_EQ(run_step(0), before + 1) << "it holds the same as after the step before";
+  run_step(1);
+  run_step(0);
+  EXPECT_EQ(run_step(0), before + 2);
 }
 
 }  // namespace
