@@ -74,4 +74,5 @@ JOBS = {
     "dlrm": Job("other_fields", ("--loop", "dlrm"), steps=24),
     "detr": Job("other_fields", ("--loop", "detr"), steps=24),
     "ppo": Job("other_fields", ("--loop", "ppo"), steps=24),
+    "ppo_marked": Job("other_fields", ("--loop", "ppo_marked"), steps=24),
 }

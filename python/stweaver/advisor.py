@@ -78,7 +78,7 @@ def advise(
     sequence: int | None = None,
     global_batch: int | None = None,
     precision: str = "bf16",
-    modules: str = "megatron",
+    modules: str | None = None,
     software: Sequence[str] = (),
     constants: PathLike | None = None,
     max_memory: float | None = None,
@@ -101,7 +101,8 @@ def advise(
         sequence: tokens; None: the model's, 8192 at most.
         global_batch: sequences of a step; None: four million tokens.
         precision: bf16, fp8, ...
-        modules: what layers are made of: megatron (TransformerEngine), pytorch (not compiled).
+        modules: what layers are made of: megatron (TransformerEngine), pytorch (not compiled); None:
+            what the software is made of.
         software: what runs the job: megatron, torchtitan, deepspeed; any if none is named.
         constants: a file that `stweaver advise --fit` wrote; None: those of the modules.
         max_memory: GiB that a rank may reserve; None: the GPU's.
@@ -117,10 +118,10 @@ def advise(
         Error: something was asked for that makes no sense; one line says what.
     """
     arguments = ["--gpus", str(gpus), "--gpu", gpu, "--precision", precision, "--choices", str(choices)]
-    arguments += ["--link", link, "--allocator", allocator, "--modules", modules]
+    arguments += ["--link", link, "--allocator", allocator]
     if calibrate:
         arguments += ["--calibrate", *calibrate]
-    optional = {"--nodes": nodes, "--network": network, "--constants": constants}
+    optional = {"--nodes": nodes, "--network": network, "--constants": constants, "--modules": modules}
     optional |= {"--sequence": sequence, "--global-batch": global_batch, "--max-memory": max_memory}
     for name, value in optional.items():
         if value is not None:

@@ -80,9 +80,10 @@ int expert_sharding(const Configuration& configuration) {
   return std::max(1, copies / std::max(1, groups));
 }
 
-bool overlaps_experts(const Configuration& configuration) {
-  return configuration.ep > 1 && configuration.virtual_stages > 1 &&
-         configuration.recompute != Recompute::kFull;
+bool can_overlap_experts(const Job& job) {
+  const Configuration& how = job.configuration;
+  return how.ep > 1 && how.virtual_stages > 1 && how.recompute != Recompute::kFull &&
+         job.model.mtp_layers <= 1 && job.model.mamba_layers == 0;
 }
 
 bool share_out_layers(Job& job) {

@@ -54,6 +54,7 @@ struct Configuration {
   Precision precision = Precision::kBf16;
   bool sequence_parallel = true;  ///< with tensor parallelism: activations between its regions are split too
   bool overlap_tp = false;        ///< products and their collectives run in pieces beside each other
+  bool overlap_experts = false;   ///< traffic of experts runs beside other micro-batches' products
   bool flash_attention = true;    ///< scores are never in memory
   bool flash_library = false;     ///< the library of that name computes it, whatever the GPU would be given
   bool megatron = true;  ///< schedules, the output layer and what recomputes a part are Megatron-LM's
@@ -108,8 +109,9 @@ int sharding(const Configuration& configuration);
 int expert_sharding(const Configuration& configuration);
 
 /// Whether Megatron-LM can run the traffic of experts beside other micro-batches' products
-/// (overlap_moe_expert_parallel_comm): an interleaved schedule, and no layer that is recomputed as a whole.
-bool overlaps_experts(const Configuration& configuration);
+/// (overlap_moe_expert_parallel_comm): an interleaved schedule, no layer that is recomputed as a whole, no
+/// Mamba blocks, and one layer of multi-token prediction at most (transformer_config.py).
+bool can_overlap_experts(const Job& job);
 
 /// Shares layers out over the stages of a pipeline, as Megatron-LM can be told to. Where they do not come out
 /// even, the stages between the first and the last have as many as are needed, all alike, and these two have

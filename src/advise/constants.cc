@@ -31,17 +31,26 @@ nlohmann::ordered_json write_layer(const LayerKind& kind, double factor) {
   return layer;
 }
 
+template <typename Value>
+Value value_of(const nlohmann::json& layer, const std::string& key) {
+  try {
+    return layer.at(key).get<Value>();
+  } catch (const nlohmann::json::exception&) {
+    fail("it has no ", key, ", or one that is none; `stweaver advise --fit` writes all of a layer");
+  }
+}
+
 std::pair<LayerKind, double> read_layer(const nlohmann::json& layer) {
   if (!layer.is_object()) fail("no JSON object of a layer");
-  LayerKind kind{.gpu = layer.at("gpu").get<std::string>(),
-                 .precision = precision_named(layer.at("precision").get<std::string>())};
+  LayerKind kind{.gpu = value_of<std::string>(layer, "gpu"),
+                 .precision = precision_named(value_of<std::string>(layer, "precision"))};
   for (const LayerField& field : layer_fields()) {
-    const double number = layer.at(field.name).get<double>();
+    const auto number = value_of<double>(layer, field.name);
     if (!(number >= 0 && number <= std::numeric_limits<int>::max()) || number != std::floor(number))
       fail(field.name, " is ", number, ", and no count");
     kind.*field.member = static_cast<int>(number);
   }
-  const double factor = layer.at("factor").get<double>();
+  const auto factor = value_of<double>(layer, "factor");
   if (!(factor >= kLeastLayerFactor && factor <= kMostLayerFactor))
     fail("a factor is ", factor, ", and lies between ", kLeastLayerFactor, " and ", kMostLayerFactor);
   return {std::move(kind), factor};

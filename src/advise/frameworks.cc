@@ -51,7 +51,7 @@ std::string megatron_experts(const Job& job) {
   if (how.ep > 1) out += text(" --expert-model-parallel-size ", how.ep);
   out += text(" --expert-tensor-parallel-size ", how.expert_tp,
               " --moe-grouped-gemm --moe-token-dispatcher-type alltoall");
-  if (overlaps_experts(how)) out += " --overlap-moe-expert-parallel-comm";
+  if (how.overlap_experts) out += " --overlap-moe-expert-parallel-comm";
   return out;
 }
 
@@ -104,7 +104,9 @@ bool torchtitan_runs(const Job& job) {
 
 bool deepspeed_runs(const Job& job) {
   const Configuration& how = job.configuration;
-  return how.tp * how.pp * how.cp * how.ep == 1 && how.precision == Precision::kBf16;
+  // It offloads what ranks share, from stage 1 on.
+  const bool offloads = how.zero > 0 || !how.offload_optimizer;
+  return how.tp * how.pp * how.cp * how.ep == 1 && how.precision == Precision::kBf16 && offloads;
 }
 
 }  // namespace
@@ -116,6 +118,8 @@ std::optional<std::string> megatron_arguments(const Job& job) {
   if (how.tp > 1) out += " --sequence-parallel";
   out += megatron_pipeline(job);
   if (how.cp > 1) out += text(" --context-parallel-size ", how.cp);
+  // TransformerEngine's ring has no windows.
+  if (how.cp > 1 && job.model.full_attention < 1) out += " --cp-comm-type all_gather";
   out += text(" --micro-batch-size ", how.micro_batch, " --global-batch-size ", how.global_batch,
               " --seq-length ", how.sequence, " --no-create-attention-mask-in-dataloader");
   return out + megatron_experts(job) + megatron_sharing(how) + megatron_recomputation(job) +

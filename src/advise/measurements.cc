@@ -249,6 +249,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   how.fused_experts = release.empty() || release >= "26.06";
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   if (sheet.cell(row, "note").find("w/o MTP") != std::string::npos) measured.job.model.mtp_layers = 0;
+  how.overlap_experts = can_overlap_experts(measured.job);
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
   measured.model = measured.job.model.name + " " + task;
@@ -417,6 +418,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   if (has("cross-entropy-fusion-impl=te")) how.loss = Loss::kTransformerEngine;
   how.grouped_experts = arguments.empty() || has("moe-grouped-gemm=True");
   how.rounds = number_after(arguments, "microbatch-group-size-per-virtual-pipeline-stage=");
+  how.overlap_experts = has("overlap-moe-expert-parallel-comm=True");
   how.first_layers = number_after(arguments, "decoder-first-pipeline-num-layers=");
   how.last_layers = number_after(arguments, "decoder-last-pipeline-num-layers=");
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))

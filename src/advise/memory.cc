@@ -23,7 +23,8 @@ double optimizer_state_bytes(const Configuration& how) {
 /// One layer's weights on a rank, the mean over kinds of layers: with and without its experts, which live
 /// whole on one rank each.
 double shared_weights(const ModelShape& model, const Configuration& how) {
-  return dense_weights(model) / model.layers / how.tp;
+  const double whole = undivided_weights(model);
+  return (whole + (dense_weights(model) - whole) / how.tp) / model.layers;
 }
 
 double experts_weights(const ModelShape& model, const Configuration& how) {
@@ -153,7 +154,8 @@ struct Passage {
 /// Passages forward before the first one backward.
 int passages_ahead(const Configuration& how, int stage) {
   const int behind = how.pp - stage - 1;
-  return how.virtual_stages == 1 ? behind : behind * 2 + (how.virtual_stages - 1) * round_of(how);
+  if (how.virtual_stages == 1) return behind;
+  return behind * 2 + (how.virtual_stages - 1) * round_of(how) + (how.overlap_experts ? 1 : 0);
 }
 
 /// The order in which a stage runs its passages: 1F1B, or interleaved with `virtual_stages` chunks (Narayanan

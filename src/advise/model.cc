@@ -62,6 +62,12 @@ double dense_weights(const ModelShape& model) {
          model.moe_layers * shared_and_router(model) + model.mamba_layers * mamba_weights(model);
 }
 
+double undivided_weights(const ModelShape& model) {
+  const double latent = model.kv_lora > 0 ? model.q_lora + model.kv_lora + model.qk_rope : 0;
+  return model.hidden *
+         (attention_layers(model) * latent + static_cast<double>(model.moe_layers) * model.experts);
+}
+
 double active_expert_weights(const ModelShape& model) {
   return static_cast<double>(model.moe_layers) * model.topk * expert_weights(model);
 }

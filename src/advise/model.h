@@ -58,6 +58,9 @@ ModelShape of_predicting_layers(const ModelShape& model);
 double attention_weights(const ModelShape& model);
 double expert_weights(const ModelShape& model);
 double dense_weights(const ModelShape& model);
+/// Of the last those that each tensor parallel rank has whole: routers, and the projections of latent
+/// attention to what it keeps (Megatron-LM's multi_latent_attention.py, `parallel_mode` "duplicated").
+double undivided_weights(const ModelShape& model);
 /// Weights of the routed experts that a token passes through, over all layers.
 double active_expert_weights(const ModelShape& model);
 /// Weights of all routed experts.

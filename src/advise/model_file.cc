@@ -343,6 +343,8 @@ ModelShape read_model(const std::string& json, const std::string& name) {
   if (model.layers == 0 || model.hidden == 0 || model.heads == 0)
     fail(name,
          ": it lacks num_hidden_layers, hidden_size or num_attention_heads; is it a model's config.json?");
+  if (file.number({"word_embed_proj_dim"}, model.hidden) != model.hidden)
+    fail(name, ": its embeddings are projected (word_embed_proj_dim), which is not known here");
   model.ffn = mlp_size(file, model.hidden);
   model.vocabulary = file.number({"vocab_size"}, type.vocabulary);
   model.sequence = file.number({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len"},

@@ -102,6 +102,13 @@ bool fills(const Values& gpus, std::int64_t ranks) {
   return std::any_of(gpus.begin(), gpus.end(), [&](int number) { return splits(number, ranks); });
 }
 
+/// Whether tensor parallel groups, which are of neighbours, fill domains or divide them: none has some ranks
+/// in one and some in the next.
+bool lies_in_domains(const Job& job) {
+  const int tp = job.configuration.tp, domain = job.gpu.domain;
+  return job.configuration.gpus <= domain || splits(domain, tp) || splits(tp, domain);
+}
+
 struct Rule {
   const char* name;
   bool ordered;
@@ -147,7 +154,7 @@ constexpr std::array<Rule, 11> kRules = {{
     {"dp", true, [](const Space& space) { return divisors_of(space.global_batch, space.gpus); },
      set_data_parallel,
      [](const Job& job, const Values& gpus) {
-       return std::binary_search(gpus.begin(), gpus.end(), job.configuration.gpus);
+       return std::binary_search(gpus.begin(), gpus.end(), job.configuration.gpus) && lies_in_domains(job);
      }},
     {"mbs", true, [](const Space&) { return powers_to(16); },
      [](Configuration& how, int value) { how.micro_batch = value; },
@@ -203,6 +210,7 @@ constexpr std::array<Rule, 11> kRules = {{
 void set(std::size_t parameter, int value, Job& job) {
   kRules[parameter].set(job.configuration, value);
   share_out_layers(job);
+  job.configuration.overlap_experts = can_overlap_experts(job);
 }
 
 /// Sets the parameter; whether its value goes with those before it.
@@ -260,6 +268,7 @@ int value_named(const std::string& name, const std::string& value) {
   if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 24))
     fail(name, "=", value, ": not a whole number that it can be");
   if (name == "offload" && number > 1) fail(name, "=", value, ": it can be 0 1");
+  if (name == "zero" && number > 3) fail(name, "=", value, ": it can be 0 1 2 3");
   return number;
 }
 

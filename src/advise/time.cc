@@ -228,7 +228,7 @@ double expert_traffic(const View& view, double work) {
   const double inside = std::min(view.model.topk, how.ep) * std::max(0.0, 1 / domains - 1.0 / how.ep);
   const double near = bytes * inside / view.rate(1, false);
   const double between = bytes * others / view.gpu.network;
-  if (overlaps_experts(how)) return std::max(0.0, near + between - work);
+  if (how.overlap_experts) return std::max(0.0, near + between - work);
   return view.constants.expert_exposed * near + between;
 }
 
@@ -292,7 +292,8 @@ struct RankWeights {
 
 RankWeights rank_weights(const View& view) {
   const double experts = all_expert_weights(view.model);
-  return {.shared = (total_weights(view.model) - experts) / view.how.tp / view.how.pp,
+  const double whole = undivided_weights(view.model);
+  return {.shared = (whole + (total_weights(view.model) - experts - whole) / view.how.tp) / view.how.pp,
           .experts = experts / view.how.ep / view.how.expert_tp / view.how.pp};
 }
 
@@ -343,7 +344,7 @@ double optimizer_time(const View& view, const RankWeights& weights) {
 double stage_traffic(const View& view, double work) {
   const Configuration& how = view.how;
   if (how.pp == 1) return 0;
-  const bool crosses = how.gpus / how.pp >= view.gpu.domain;
+  const bool crosses = how.gpus > view.gpu.domain;  // stages are outermost, so some two are in two domains
   const double sent = 2 * kActivationBytes * view.tokens * view.model.hidden / how.tp / view.rate(1, crosses);
   if (how.virtual_stages == 1) return sent * (view.batches + how.pp - 2);
   const double all = static_cast<double>(view.batches) * how.virtual_stages;

@@ -38,7 +38,7 @@ struct AdviseCommandOptions {
   int sequence = 0;
   int global_batch = 0;
   std::string precision = "bf16";
-  std::string modules = "megatron";
+  std::string modules;
   std::optional<double> max_memory;
   std::vector<std::string> fixed;
   std::vector<std::string> objectives;
@@ -75,18 +75,21 @@ std::vector<StepTime> times_of(const Measurements& measured, const Constants& co
   return times;
 }
 
+std::string why_none_is_left(const Measurements& measured) {
+  return measured.left_out.empty() ? "there is none" : measured.left_out.front();
+}
+
 Answer predict(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.predict), options.predict);
-  if (measured.rows.empty())
-    fail(options.predict, ": no row can be predicted; ",
-         measured.left_out.empty() ? "there is none" : measured.left_out.front());
+  if (measured.rows.empty()) fail(options.predict, ": no row can be predicted; ", why_none_is_left(measured));
   const std::vector<StepTime> times = times_of(measured, chosen_constants(options, measured.stack));
   return {predict_text(measured, times), predict_json(measured, times)};
 }
 
 Answer fit(const AdviseCommandOptions& options) {
   const Measurements measured = read_measurements(read_text(options.fit), options.fit);
-  if (measured.rows.empty()) fail(options.fit, ": no row that constants can be fitted on");
+  if (measured.rows.empty())
+    fail(options.fit, ": no row that constants can be fitted on; ", why_none_is_left(measured));
   if (measured.kind == "memory") fail(options.fit, ": a table of peaks has no times to fit constants on");
   const std::vector<std::string> names =
       options.only.empty() ? constants_to_fit(measured.kind) : options.only;
@@ -120,6 +123,14 @@ std::pair<std::string, std::string> setting_of(const std::string& option, const 
   return {given.substr(0, equals), given.substr(equals + 1)};
 }
 
+/// What is not said is what the software is made of that runs the job: Megatron-LM where that is among it.
+Modules modules_of(const AdviseCommandOptions& options) {
+  if (!options.modules.empty()) return modules_named(options.modules);
+  const std::vector<std::string>& software = options.software;
+  const bool is_megatron = software.empty() || std::ranges::find(software, "megatron") != software.end();
+  return is_megatron ? Modules::kMegatron : Modules::kPyTorch;
+}
+
 Space space_of(const AdviseCommandOptions& options) {
   if ((options.gpus < 1 && options.nodes < 1) || options.gpu.empty())
     fail("advise ", options.model, " wants --gpus N and --gpu NAME; see stweaver advise --help");
@@ -132,7 +143,7 @@ Space space_of(const AdviseCommandOptions& options) {
   space.global_batch =
       options.global_batch > 0 ? options.global_batch : usual_batch(space.gpus, space.sequence);
   space.precision = precision_named(options.precision);
-  space.modules = modules_named(options.modules);
+  space.modules = modules_of(options);
   for (const std::string& fix : options.fixed) {
     const auto [name, value] = setting_of("--fix", fix);
     if (!space.fixed.emplace(name, value).second) fail("--fix ", fix, ": ", name, " is given twice");
@@ -222,18 +233,27 @@ std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::si
   return choices;
 }
 
-/// Puts in front what is faster than all choices and fits: a front is of what lives, and of two
-/// configurations the one with more of that may reserve less.
-void add_fastest(Recommendation& advice, const Space& space, const Constants& constants,
-                 const FrontOptions& how, AllocatorChoice allocator) {
+/// The fastest of a front that fits once it is planned, if it is faster than `seconds`.
+std::optional<PlannedChoice> fastest_of_front(const Recommendation& advice, AllocatorChoice allocator,
+                                              double seconds, const std::stop_token& stop) {
+  for (const Choice& choice : advice.front.choices) {
+    if (choice.seconds >= seconds || stop.stop_requested()) break;
+    if (std::optional<PlannedChoice> planned = fitting(advice, choice, allocator)) return planned;
+  }
+  return std::nullopt;
+}
+
+/// The same of all configurations: a front is of what lives, and of two configurations the one with more of
+/// that may reserve less.
+std::optional<PlannedChoice> fastest_of_all(const Recommendation& advice, const Space& space,
+                                            const Constants& constants, const FrontOptions& how,
+                                            AllocatorChoice allocator, double seconds) {
   std::optional<PlannedChoice> planned;
-  const std::optional<Choice> first = fastest(space, constants, how, [&](const Choice& choice) {
-    planned = fitting(advice, choice, allocator);
-    return planned.has_value();
+  (void)fastest(space, constants, how, [&](const Choice& choice) {
+    if (choice.seconds < seconds) planned = fitting(advice, choice, allocator);
+    return planned.has_value() || choice.seconds >= seconds;
   });
-  if (!first || !planned) return;
-  if (advice.choices.empty() || first->seconds < advice.choices.front().choice.seconds)
-    advice.choices.insert(advice.choices.begin(), *std::move(planned));
+  return planned;
 }
 
 Answer recommend(const AdviseCommandOptions& options) {
@@ -265,7 +285,17 @@ Answer recommend(const AdviseCommandOptions& options) {
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
   advice.choices = planned_choices(advice, options.choices, allocator, how.stop);
-  if (options.exhaustive) add_fastest(advice, space, constants, how, allocator);
+  // What is clear of the front need not fit: the fastest that does comes first all the same.
+  const double seconds = advice.choices.empty() ? std::numeric_limits<double>::infinity()
+                                                : advice.choices.front().choice.seconds;
+  std::optional<PlannedChoice> first = options.exhaustive
+                                           ? fastest_of_all(advice, space, constants, how, allocator, seconds)
+                                           : fastest_of_front(advice, allocator, seconds, how.stop);
+  if (first && advice.choices.size() >= options.choices) {
+    advice.choices.front() = *std::move(first);
+  } else if (first) {
+    advice.choices.insert(advice.choices.begin(), *std::move(first));
+  }
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Answer answer = {advise_text(advice), advise_json(advice), advice.choices.empty() ? kAnswerIsNo : kDone};
   if (!options.output.empty()) {
@@ -312,11 +342,11 @@ void add_advise(CLI::App& app, int& status) {
                    "sequences of a step (default: about 4 Mi tokens)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
-  command->add_option(
-      "--modules", options->modules,
-      "what layers are made of: megatron (default; TransformerEngine), pytorch (not compiled)");
+  command->add_option("--modules", options->modules,
+                      "what layers are made of: megatron (TransformerEngine), pytorch (not compiled); "
+                      "default: the software's");
   command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
-      ->check(number(0.1, 1e5));
+      ->check(number(0.1, 4096));
   command->add_option("--allocator", options->allocator,
                       "whose peak has to fit: stweaver (default), expandable, default");
   command

@@ -49,7 +49,9 @@ TEST(Constants, RefuseLayersThatAreNone) {
   EXPECT_THAT(read("1"), ThrowsMessage<Error>(HasSubstr("c.json: layers is no list")));
   EXPECT_THAT(read("[1]"), ThrowsMessage<Error>(HasSubstr("c.json: layers[0]")));
   EXPECT_THAT(read("[" + layer + ", " + with("hidden", "height") + "]"),
-              ThrowsMessage<Error>(AllOf(HasSubstr("layers[1]"), HasSubstr("hidden"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("layers[1]"), HasSubstr("it has no hidden"))));
+  EXPECT_THAT(read("[" + with(R"("gpu":)", R"("gpu":1,"was":)") + "]"),
+              ThrowsMessage<Error>(HasSubstr("it has no gpu, or one that is none")));
   for (const char* number : {"2.5", "-1", "1e12"})
     EXPECT_THAT(read("[" + with(R"("hidden":)", text(R"("hidden":)", number, R"(,"was":)")) + "]"),
                 ThrowsMessage<Error>(HasSubstr("hidden is")));

@@ -45,11 +45,26 @@ TEST(MegatronArguments, HideExpertsTrafficWhereTheScheduleCan) {
   Job job = mixture_job();
   job.configuration.pp = 2;
   job.configuration.ep = 8;
+  EXPECT_FALSE(can_overlap_experts(job));
   EXPECT_THAT(megatron_line(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
   job.configuration.virtual_stages = 2;
+  EXPECT_TRUE(can_overlap_experts(job));
+  job.configuration.overlap_experts = true;
   EXPECT_THAT(megatron_line(job), HasSubstr("--overlap-moe-expert-parallel-comm"));
+  job.model.mtp_layers = 2;
+  EXPECT_FALSE(can_overlap_experts(job));
+  job.model.mtp_layers = 0;
   job.configuration.recompute = Recompute::kFull;
-  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--overlap-moe-expert-parallel-comm")));
+  EXPECT_FALSE(can_overlap_experts(job));
+}
+
+TEST(MegatronArguments, GatherKeysWhereWindowsHaveNoRing) {
+  Job job = job_of(8);
+  job.configuration.cp = 2;
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("--cp-comm-type")));
+  job.model.window = 1024;
+  job.model.full_attention = 0.5;
+  EXPECT_THAT(megatron_line(job), HasSubstr("--context-parallel-size 2 --cp-comm-type all_gather"));
 }
 
 TEST(MegatronArguments, SayToFsdpWhatItInsistsOn) {
@@ -176,6 +191,10 @@ TEST(DeepspeedConfiguration, IsOfDataParallelJobs) {
             R"({"train_batch_size":64,"train_micro_batch_size_per_gpu":2,"gradient_accumulation_steps":4,)"
             R"("bf16":{"enabled":true},"zero_optimization":{"stage":3,"overlap_comm":true,)"
             R"("offload_optimizer":{"device":"cpu","pin_memory":true}}})");
+  job.configuration.zero = 0;
+  EXPECT_FALSE(deepspeed_configuration(job)) << "states that nobody shares stay on the device";
+  job.configuration.offload_optimizer = false;
+  EXPECT_TRUE(deepspeed_configuration(job));
   job.configuration.tp = 2;
   EXPECT_FALSE(deepspeed_configuration(job));
 }

@@ -177,6 +177,23 @@ TEST(RankMemory, ExpertsLiveWholeOnOneRankEach) {
   EXPECT_NEAR(live_memory(job, 0).states, expected - 128 * kMiB, 1);
 }
 
+TEST(RankMemory, TensorParallelRanksHaveRoutersAndLatentProjectionsWhole) {
+  Job job{.model = known_model("deepseek_v3"), .gpu = known_gpu("h100"), .configuration = {}};
+  job.model.mtp_layers = 0;
+  job.configuration.gpus = 8;
+  job.configuration.global_batch = 8;
+  job.configuration.sequence = 2048;
+  job.configuration.zero = 0;
+  const double alone = live_memory(job, 0).states;
+  job.configuration.tp = 8;
+  job.configuration.expert_tp = 8;
+  const double whole = 7168.0 * (61 * (1536 + 512 + 64) + 58 * 256);
+  EXPECT_DOUBLE_EQ(undivided_weights(job.model), whole);
+  const double workspaces = 224 * kMiB;
+  const double expected = (alone - workspaces - 18 * whole) / 8 + 18 * whole + workspaces;
+  EXPECT_NEAR(live_memory(job, 0).states / expected, 1, 1e-3);
+}
+
 TEST(RankMemory, GroupsThatShareStatesShareThoseOfExpertsToo) {
   Configuration how{.gpus = 16, .ep = 4};
   EXPECT_EQ(expert_sharding(how), 4);
@@ -222,6 +239,14 @@ TEST(RankMemory, LongerRoundsKeepMoreMicroBatches) {
     job.configuration.rounds = rounds;
     EXPECT_NE(why_not(job), "") << rounds;  // of 16 micro-batches
   }
+}
+
+TEST(RankMemory, AnotherPassageIsAheadWhereExpertsTrafficIsHidden) {
+  Job job = pipeline_job();
+  job.configuration.virtual_stages = 2;
+  const double before = live_memory(job, 0).activations;
+  job.configuration.overlap_experts = true;
+  EXPECT_NEAR(live_memory(job, 0).activations, before * 12 / 11, 1);
 }
 
 TEST(RankMemory, TheFlashLibraryKeepsItsOwnResult) {

@@ -172,6 +172,11 @@ TEST(ModelFile, OfLayersThatAreNotKnownIsRefusedInALine) {
               refusal("layers of the kind \"linear_attention\" in layer_types are not known"));
 }
 
+TEST(ModelFile, OfEmbeddingsThatAreProjectedIsRefused) {
+  EXPECT_EQ(read(small("opt", R"(, "word_embed_proj_dim": 1024)")).hidden, 1024);
+  EXPECT_THAT(reading(small("opt", R"(, "word_embed_proj_dim": 512)")), refusal("word_embed_proj_dim"));
+}
+
 TEST(ModelFile, ThatIsNoModelIsRefused) {
   EXPECT_THAT(reading("[1]"), refusal("not a JSON object"));
   EXPECT_THAT(reading("{}"), refusal("num_hidden_layers"));

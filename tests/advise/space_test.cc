@@ -127,6 +127,8 @@ TEST(Grid, HasWholeNodesOfTheSizeThatTheyHave) {
   });
   EXPECT_EQ(gpus, (std::set<int>{1, 2, 4, 6, 12, 18}));
   EXPECT_EQ(widest, 4);
+  space.fixed = {{"tp", "4"}, {"gpus", "12"}};
+  EXPECT_EQ(Grid(space).count(1), 0) << "the second group would be in two nodes";
 }
 
 TEST(Grid, HasPipelinesThatDoNotDivideTheLayersAsTheyAreSharedOut) {

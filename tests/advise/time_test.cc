@@ -54,6 +54,16 @@ TEST(StepTime, HasASmallerBubbleWithVirtualStagesAndWithMoreMicroBatches) {
   EXPECT_LT(seconds(twice), 2 * plain);
 }
 
+TEST(StepTime, SomeStagesOfAPipelineAreInTwoDomainsHoweverSmallTheyAre) {
+  Job fast = job_of("llama3_70b");
+  fast.configuration.pp = fast.configuration.gpus / 4;
+  Job slow = fast;
+  slow.gpu.network /= 100;
+  EXPECT_GT(seconds(slow), seconds(fast));
+  fast.gpu.domain = slow.gpu.domain = fast.configuration.gpus;
+  EXPECT_DOUBLE_EQ(seconds(slow), seconds(fast));
+}
+
 TEST(StepTime, PaysForLinksBetweenDomains) {
   Job near = job_of("llama3_8b");
   near.configuration.pp = 1;
@@ -125,12 +135,12 @@ TEST(StepTime, PaysForExpertsInOtherDomainsUnlessTheScheduleHidesThem) {
   far.gpu.domain = 32;
   EXPECT_LE(traffic(far), traffic(near));
   far.gpu.domain = 8;
-  far.configuration.virtual_stages = 47;
+  far.configuration.overlap_experts = true;
   EXPECT_LE(traffic(far), traffic(near));
   const double hidden = traffic(near);
   constants.expert_exposed = 1;
   EXPECT_GT(traffic(near), hidden);
-  near.configuration.virtual_stages = 47;
+  near.configuration.overlap_experts = true;
   EXPECT_LE(traffic(near), hidden);
 }
 

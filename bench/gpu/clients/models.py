@@ -30,6 +30,11 @@ def small_llama(device: str, *, layers: int = 4, dtype: torch.dtype = torch.floa
         return transformers.LlamaForCausalLM(config).to(dtype)
 
 
+def bf16() -> Any:  # noqa: ANN401  # torch has no types here
+    """Make a context in which products are in bf16."""
+    return torch.autocast("cuda", torch.bfloat16)
+
+
 def lengths(choices: tuple[int, ...], seed: int = 0) -> Iterator[int]:
     """Draw from the choices for ever."""
     draw = random.Random(seed)

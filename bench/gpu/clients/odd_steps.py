@@ -9,24 +9,19 @@
                  steps, as where scaled gradients are infinite; behind every sixth step an evaluation
 """
 
-import argparse
 import importlib
 import random
 from collections.abc import Callable
 from typing import Any
 
-from models import VOCABULARY, small_llama
-from steps import STEPS, StepLog
+from models import VOCABULARY, bf16, small_llama
+from steps import STEPS, StepLog, run_chosen
 
 import torch
 from torch import Tensor, nn
 
 ADAM: Any = torch.optim.AdamW
 functional = nn.functional
-
-
-def bf16() -> Any:  # noqa: ANN401  # torch has no types here
-    return torch.autocast("cuda", torch.bfloat16)
 
 
 def drawn_tokens(rows: int, length: int) -> Tensor:
@@ -163,14 +158,5 @@ def scaled() -> None:
         log.end()
 
 
-def main() -> None:
-    loops = {"resnet": resnet, "gpt2": gpt2, "thawed": thawed, "rollouts": rollouts, "scaled": scaled}
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--loop", choices=loops, required=True)
-    chosen = parser.parse_args()
-    torch.manual_seed(0)
-    loops[chosen.loop]()
-
-
 if __name__ == "__main__":
-    main()
+    run_chosen({"resnet": resnet, "gpt2": gpt2, "thawed": thawed, "rollouts": rollouts, "scaled": scaled})

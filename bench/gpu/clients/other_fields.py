@@ -8,25 +8,23 @@
 --loop detr  detection by a transformer, on pictures of other sizes in every step (Carion et al. 2020)
 --loop ppo   reinforcement learning: texts are written, and learned from in eight updates; a reference and a
              critic beside the policy (Schulman et al. 2017)
+--loop ppo_marked   the same, which tells STWeaver that such an iteration is a step
 """
 
-import argparse
+import functools
 import importlib
 import random
+import sys
 from typing import Any
 
-from models import VOCABULARY, small_llama
-from steps import STEPS, StepLog
+from models import VOCABULARY, bf16, small_llama
+from steps import STEPS, StepLog, run_chosen
 
 import torch
 from torch import Tensor, nn
 
 ADAM: Any = torch.optim.AdamW
 functional = nn.functional
-
-
-def bf16() -> Any:  # noqa: ANN401  # torch has no types here
-    return torch.autocast("cuda", torch.bfloat16)
 
 
 def zeros(count: int) -> Tensor:
@@ -142,7 +140,7 @@ def detr() -> None:
         log.end()
 
 
-def ppo() -> None:
+def ppo(*, marked: bool = False) -> None:
     policy, critic = small_llama("cuda", layers=4), small_llama("cuda", layers=2)
     reference = small_llama("cuda", layers=4, dtype=torch.bfloat16).requires_grad_(requires_grad=False)
     optimizer = ADAM([*policy.parameters(), *critic.parameters()])
@@ -174,17 +172,19 @@ def ppo() -> None:
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+        if marked and "stweaver" in sys.modules:
+            sys.modules["stweaver"].mark_step()
         log.end()
 
 
-def main() -> None:
-    loops = {"maml": maml, "nerf": nerf, "dlrm": dlrm, "detr": detr, "ppo": ppo}
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--loop", choices=loops, required=True)
-    chosen = parser.parse_args()
-    torch.manual_seed(0)
-    loops[chosen.loop]()
-
-
 if __name__ == "__main__":
-    main()
+    run_chosen(
+        {
+            "maml": maml,
+            "nerf": nerf,
+            "dlrm": dlrm,
+            "detr": detr,
+            "ppo": ppo,
+            "ppo_marked": functools.partial(ppo, marked=True),
+        }
+    )

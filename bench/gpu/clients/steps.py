@@ -1,11 +1,13 @@
 """What a training loop that is not ours tells of its steps: one line of JSON at the end of each."""
 
+import argparse
 import importlib
 import json
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,15 @@ def stweaver_figures() -> dict[str, int]:
         "hits": stats.hits,
         "misses": stats.misses,
     }
+
+
+def run_chosen(loops: Mapping[str, Callable[[], None]]) -> None:
+    """Run the loop that the command line names, from a fixed seed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--loop", choices=loops, required=True)
+    chosen = parser.parse_args()
+    torch.manual_seed(0)
+    loops[chosen.loop]()
 
 
 def trainer_arguments(batch: int) -> dict[str, Any]:
