@@ -1,7 +1,7 @@
 """Run training loops of other libraries under each allocator and print what they reserve, as Markdown.
 
     python3 bench/live/run.py                                   all jobs, on null CUDA: no GPU is needed
-    python3 bench/live/run.py fsdp2_of_8 trainer --allocators default,second
+    python3 bench/live/run.py fsdp2_of_8 trainer --allocators default,first
     python3 bench/live/run.py --device                          on the GPU that is here, for comparison
     python3 bench/live/run.py trainer --steps 100 --allocators recorded --out FOLDER
 
@@ -104,6 +104,8 @@ def allocators(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(f"not an allocator: {', '.join(sorted(unknown))}")
     if HELD in names and "default" not in names[: names.index(HELD)]:
         raise argparse.ArgumentTypeError("held: holds as much as default, which must stand before it")
+    if "second" in names and "first" not in names[: names.index("second")]:
+        raise argparse.ArgumentTypeError("second: finds the plan that first kept, which must stand before it")
     return names
 
 

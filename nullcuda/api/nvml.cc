@@ -33,6 +33,9 @@ int number_of(void* device) {
 NULLCUDA_API Result nvmlInit_v2() {
   return kSuccess;
 }
+NULLCUDA_API Result nvmlInit() {  // what torch.cuda.device_count() calls
+  return kSuccess;
+}
 NULLCUDA_API Result nvmlShutdown() {
   return kSuccess;
 }

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nullcuda.error import Error
 from programs import PACKAGES, PYTHON, needs_torch
 
 from nullcuda import build, command, headers
@@ -40,6 +41,24 @@ def test_what_cannot_be_built_is_one_line_and_leaves_nothing(
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"nullcuda: cannot build in {cache}: ")
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("name", ["a folder", "a:folder"])
+def test_a_cache_that_the_loader_would_split_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("NULLCUDA_CACHE", str(tmp_path / name))
+    with pytest.raises(Error, match="let NULLCUDA_CACHE name another folder"):
+        build.cache()
+
+
+def test_the_cache_is_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NULLCUDA_CACHE", "here")
+    assert build.cache() == tmp_path / "here"
+    monkeypatch.setenv("NULLCUDA_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "there")
+    assert build.cache() == tmp_path / "there" / "nullcuda"
 
 
 @pytest.mark.parametrize(

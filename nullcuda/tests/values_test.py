@@ -1,11 +1,14 @@
 """What the observer knows is what a GPU would hold, and what it makes up is counted."""
 
 import json
+import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
-from programs import needs_torch, run
+from programs import PACKAGES, PYTHON, needs_torch, run
 
 pytestmark = needs_torch
 
@@ -32,6 +35,18 @@ def test_arithmetic_is_exact() -> None:
         "y": y, "sum": sum(y), "above": 8, "top": [9, 8], "sorted": list(range(-9, 1)), "mean": [7.0, 22.0],
         "copied": y,
     }  # fmt: skip
+
+
+def test_a_program_may_look_for_torch_before_it_imports_it() -> None:
+    program = """
+        import importlib.util
+        importlib.util.find_spec("torch")
+        import torch
+        print(torch.arange(4, device="cuda").sum().item())
+    """
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    done = forks.run_alone(PYTHON, ["-c", textwrap.dedent(program)], ["--values"], environment)
+    assert done.stdout == "6\n", done.stderr
 
 
 def test_sizes_that_depend_on_values() -> None:

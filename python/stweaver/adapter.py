@@ -104,9 +104,9 @@ def is_built(kind: str) -> bool:
 def cache_folder() -> Path:
     """Name the folder that holds what was built."""
     if named := variables.CACHE.path:
-        return named
+        return named.absolute()  # the loader looks for names without a slash elsewhere
     if home := os.environ.get("XDG_CACHE_HOME"):
-        return Path(home) / "stweaver"
+        return Path(home).absolute() / "stweaver"
     try:
         return Path.home() / ".cache" / "stweaver"
     except RuntimeError:
@@ -128,8 +128,10 @@ def find_compiler() -> Compiler:
     """Find the compiler of $CXX, else the first of c++, g++ and clang++; Error when there is none."""
     wanted = os.environ.get("CXX")
     for candidate in [wanted] if wanted else ["c++", "g++", "clang++"]:
-        words = shlex.split(candidate)
-        if words and shutil.which(words[0]):
+        with contextlib.suppress(ValueError, OSError):  # an open quote; a program of another machine
+            words = shlex.split(candidate)
+            if not words or not shutil.which(words[0]):
+                continue
             answer = subprocess.run(
                 [*words, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL
             )

@@ -1,5 +1,6 @@
 """Lines for whoever runs a job."""
 
+import contextlib
 import sys
 
 
@@ -8,6 +9,8 @@ def say(line: str, who: str = "stweaver") -> None:
 
     Workers of torchrun run unbuffered, where print() writes a line and its end apart.
     """
-    if sys.stderr is not None:
+    if sys.stderr is None:
+        return
+    with contextlib.suppress(OSError, ValueError):  # a full disk, a reader that has gone
         sys.stderr.write(f"{who}: {line}\n")
         sys.stderr.flush()

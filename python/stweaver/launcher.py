@@ -11,6 +11,7 @@ from stweaver import hold, live, variables
 from stweaver.error import Error
 
 SITE = Path(__file__).resolve().parent / "site"
+_EXAMPLE = "stweaver run -- python train.py"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,9 +65,11 @@ def parse(arguments: Sequence[str]) -> Request:
     arguments = list(arguments)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser, command = _parser(), arguments[end + 1 :]
-    options = parser.parse_args(arguments[:end])
+    options, unknown = parser.parse_known_args(arguments[:end])
+    if unknown:
+        parser.error(f"{' '.join(unknown)}: no option; name the command after --, as in: {_EXAMPLE}")
     if not command:
-        parser.error("name the command after --, as in: stweaver run -- python train.py")
+        parser.error(f"name the command after --, as in: {_EXAMPLE}")
     if options.live is not None and options.live < 0:
         parser.error(f"--live {options.live}: ranks count from 0")
     settings = {variables.RUN: "1"}
@@ -90,7 +93,10 @@ def parse(arguments: Sequence[str]) -> Request:
 
 def _absolute(path: str) -> str:
     """Complete a path; in --plans=~/plans no shell has put the home folder."""
-    return str(variables.expand(path, path).absolute())
+    try:
+        return str(variables.expand(path, path).absolute())
+    except FileNotFoundError:
+        raise Error(f"{path}: the current folder was removed; go to one that is there") from None
 
 
 def run(arguments: Sequence[str]) -> NoReturn:

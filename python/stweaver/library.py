@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Library:
         for name, value in options.items():
             if "\n" in value:
                 raise Error(f"{name}: a name cannot have a line break in it: {value!r}")
-        _raise(self._start(session, "".join(f"{n}={v}\n" for n, v in options.items()).encode()))
+        _raise(self._start(session, os.fsencode("".join(f"{n}={v}\n" for n, v in options.items()))))
 
     def stop(self, session: int) -> None:
         """End a session; waits for a planner at work."""
@@ -109,7 +110,7 @@ class Library:
     def _document(self, address: int) -> Any:  # noqa: ANN401  (a JSON document)
         """Read a text that the library made, and give it back."""
         try:
-            return json.loads(ctypes.string_at(address))
+            return json.loads(os.fsdecode(ctypes.string_at(address)))  # paths are any bytes
         finally:
             self._release(address)
 

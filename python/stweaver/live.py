@@ -167,7 +167,10 @@ def start(rank: int) -> Target:
     Raises:
         Error: there can be no socket.
     """
-    folder = Path(tempfile.mkdtemp(prefix="stweaver-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="stweaver-"))
+    except OSError as error:
+        raise Error(f"--live has no folder for its socket: {error}; leave it out, or set TMPDIR") from None
     target = Target(rank, folder / "live")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

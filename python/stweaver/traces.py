@@ -39,6 +39,8 @@ def plan(path: PathLike, output: PathLike | None = None) -> Path:
     """
     trace = Path(path)
     target = Path(output) if output is not None else _plan_beside(trace)
+    if target.exists() and trace.exists() and target.samefile(trace):
+        raise Error(f"{target} is the recording itself; name another file for the plan")
     library = open_library()
     with _unpacked(trace) as plain:
         try:
@@ -71,8 +73,12 @@ def _unpacked(trace: Path) -> Iterator[Path]:
     if opener is None:
         yield trace
         return
-    with tempfile.TemporaryDirectory(prefix="stweaver-") as folder:
-        plain = Path(folder) / trace.stem
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="stweaver-")
+    except OSError as error:
+        raise Error(f"cannot unpack {trace}: {error}; do it first, or set TMPDIR") from None
+    with folder as unpacked:
+        plain = Path(unpacked) / trace.stem
         _unpack(opener, trace, plain)
         yield plain
 

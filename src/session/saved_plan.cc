@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <system_error>
@@ -20,6 +21,15 @@ namespace {
   fail(path, ": cannot be written: ", std::error_code(errno, std::generic_category()).message());
 }
 
+/// The plain file that a path names, now or once it is there: what it replaces is no device, and no link.
+std::string plain_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return path;  // or it cannot be looked at: writing says why
+  if (!std::filesystem::is_regular_file(path, ignored))
+    fail(path, ": cannot be written: it is no plain file");
+  return std::filesystem::canonical(path, ignored).string();
+}
+
 }  // namespace
 
 Plan plan_job(const Trace& trace, int threads) {
@@ -31,8 +41,9 @@ Plan plan_job(const Trace& trace, int threads) {
 }
 
 void save_plan(const Plan& plan, const std::string& path) {
+  const std::string target = plain_file(path);
   // Others may save there too, also from other hosts and containers, whose processes have the same numbers.
-  const std::string draft = text(path, ".", getpid(), ".", std::random_device()(), ".part");
+  const std::string draft = text(target, ".", getpid(), ".", std::random_device()(), ".part");
   {
     std::ofstream out(draft, std::ios::binary);
     if (!out) refuse(draft);
@@ -43,7 +54,7 @@ void save_plan(const Plan& plan, const std::string& path) {
       refuse(draft);
     }
   }
-  if (std::rename(draft.c_str(), path.c_str()) == 0) return;
+  if (std::rename(draft.c_str(), target.c_str()) == 0) return;
   const int reason = errno;
   std::remove(draft.c_str());
   errno = reason;
@@ -56,6 +67,9 @@ Plan plan_file(const std::string& trace_path, const std::string& plan_path, int 
     return a.requests.size() < b.requests.size();
   });
   if (largest == traces.end()) fail(trace_path, ": no device in it was asked for memory");
+  std::error_code ignored;
+  if (std::filesystem::equivalent(trace_path, plan_path, ignored))
+    fail(plan_path, ": it is the recording itself; name another file for the plan");
   Plan plan = plan_job(*largest, threads);
   save_plan(plan, plan_path);
   return plan;

@@ -57,8 +57,17 @@ def test_without_a_gpu_an_error_says_so(python: Run) -> None:
 
 def test_without_a_compiler_an_error_says_so(python: Run, tmp_path: Path) -> None:
     enable = "import stweaver; stweaver.enable(device='cpu')"
-    for missing in ({"CXX": "no-such-compiler"}, {"PATH": str(tmp_path), "CXX": None}):
-        result = python("-c", enable, STWEAVER_CACHE=tmp_path, **missing)
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(b"a program of another machine")
+    foreign.chmod(0o755)
+    for name, path in (
+        ("no-such-compiler", None),
+        ("g++ '", None),
+        (str(foreign), None),
+        (None, str(tmp_path)),
+    ):
+        variables = {"PATH": path or os.environ["PATH"], "CXX": name}
+        result = python("-c", enable, STWEAVER_CACHE=tmp_path, **variables)
         assert result.returncode == 1
         assert "install g++" in last_line(result.stderr)
 
@@ -195,6 +204,25 @@ def test_a_snapshot_is_planned_packed_or_not(
 def test_a_plan_goes_where_it_is_told(tmp_path: Path) -> None:
     assert stweaver.plan(SNAPSHOT, tmp_path / "here") == tmp_path / "here"
     assert (tmp_path / "here").stat().st_size > 0
+    (tmp_path / "link").symlink_to("there")
+    (tmp_path / "there").touch()
+    stweaver.plan(SNAPSHOT, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there").stat().st_size > 0
+
+
+@pytest.mark.parametrize("suffix", ["", ".xz"])
+def test_a_plan_replaces_no_recording_and_nothing_that_is_no_file(tmp_path: Path, suffix: str) -> None:
+    trace = tmp_path / f"job.pickle{suffix}"
+    content = SNAPSHOT.read_bytes() if suffix else lzma.decompress(SNAPSHOT.read_bytes())
+    trace.write_bytes(content)
+    with pytest.raises(stweaver.Error, match="is the recording itself"):
+        stweaver.plan(trace, trace)
+    assert trace.read_bytes() == content
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(stweaver.Error, match="it is no plain file"):
+        stweaver.plan(trace, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,19 @@ def test_bad_usage_is_status_2(python: Run, arguments: list[str]) -> None:
     assert "stweaver run" in result.stderr
 
 
+def test_a_command_without_dashes_in_front_is_told_of_them(python: Run) -> None:
+    result = python(*RUN, "python", "train.py")
+    assert "python train.py: no option; name the command after --" in result.stderr.splitlines()[-1]
+
+
+def test_from_a_folder_that_was_removed_nothing_starts(python: Run, tmp_path: Path) -> None:
+    program = "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); "
+    program += "from stweaver.launcher import parse; parse(['--', 'true'])"
+    result = python("-c", program, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "the current folder was removed" in result.stderr.splitlines()[-1]
+
+
 def test_a_command_that_is_none_is_status_2_and_one_line(python: Run) -> None:
     result = python(*RUN, "--", "no_such_script.py")
     assert result.returncode == 2
@@ -145,6 +158,11 @@ def test_what_goes_wrong_is_one_line_and_the_job_runs(python: Run, job: Path) ->
     (line,) = result.stderr.splitlines()
     assert line.startswith("stweaver: not enabled: no version.py in")
     assert line.endswith("(the job runs on plain PyTorch)")
+
+
+def test_a_line_that_cannot_be_written_ends_no_job(python: Run, job: Path) -> None:
+    program = f"exec {sys.executable} {script(job, 'import torch, sys', 'sys.exit(7)')} 2> /dev/full"
+    assert python(*RUN, "--", "sh", "-c", program, cwd=job).returncode == 7
 
 
 def test_torch_that_cannot_be_imported_fails_as_ever(python: Run, job: Path) -> None:

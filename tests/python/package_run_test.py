@@ -1,5 +1,6 @@
 """`stweaver run` and jobs that enable STWeaver themselves: who decides what."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -58,6 +59,13 @@ def test_a_recording_that_cannot_be_written_is_said_once(python: Run, tmp_path: 
     for loudness in ((), ("--verbose",)):
         said = run(python, tmp_path, "", "--no-plan", "--record", "job.trace", *loudness)
         assert said.count("job.trace: cannot be written (No space left on device)\n") == 1
+
+
+def test_a_folder_may_have_any_name(python: Run, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    assert "not enabled" not in run(python, folder, "")
+    assert len(list((folder / ".stweaver").glob("*.plan"))) == 1
 
 
 def test_a_job_that_lets_more_be_held_is_recorded_and_planned_on(python: Run, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +28,16 @@ FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-w")
 
 
 def cache() -> Path:
-    """Return the folder that keeps what was built."""
-    if folder := os.environ.get("NULLCUDA_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "nullcuda"
+    """Return the folder that keeps what was built; Error where the loader could not take it for a path."""
+    if named := os.environ.get("NULLCUDA_CACHE"):
+        folder = Path(named).absolute()
+    elif home := os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(home).absolute() / "nullcuda"
+    else:
+        folder = Path("~/.cache").expanduser() / "nullcuda"
+    if re.search(r"[\s:]", str(folder)):  # where the loader splits LD_PRELOAD
+        raise Error(f"{folder}: a space or colon in it; let NULLCUDA_CACHE name another folder")
+    return folder
 
 
 def distribution() -> metadata.Distribution:
@@ -138,7 +145,7 @@ def build(folder: Path | None = None) -> Path:
     done = root / f"{torch.version}-{digest(torch)}"
     if done.is_dir():
         return done
-    part = root / f"{done.name}.{os.getpid()}.part"
+    part = root / f"{done.name}.{os.getpid()}.{secrets.token_hex(4)}.part"  # others may share the folder
     work = part / "work"
     try:
         work.mkdir(parents=True)

@@ -100,8 +100,13 @@ def run(options: argparse.Namespace) -> int:
         raise Error(f"no such program: {program[0]}")
     if options.rank is not None and not 0 <= options.rank < (options.world or 0):
         raise Error(f"--rank {options.rank} is none of --world {options.world or 0} ranks")
+    if options.world is not None and options.world < 1:
+        raise Error(f"--world {options.world}: a job has one rank at least")
     os.environ.update(environment(options, build.build()))
-    os.execvp(program[0], program)
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        raise Error(f"cannot run {program[0]}: {error.strerror}") from None
 
 
 def main(arguments: Sequence[str]) -> int:

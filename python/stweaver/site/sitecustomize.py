@@ -96,7 +96,10 @@ def _chain() -> None:
 
 
 def _say(line: str) -> None:
-    print(f"stweaver: not enabled: {line} (the job runs on plain PyTorch)", file=sys.stderr)
+    try:  # noqa: SIM105  (contextlib takes a while to import, in every process)
+        print(f"stweaver: not enabled: {line} (the job runs on plain PyTorch)", file=sys.stderr)
+    except (OSError, ValueError):  # a full disk, a reader that has gone
+        pass
 
 
 if os.environ.get("STWEAVER_RUN") == "1":

@@ -7,6 +7,7 @@ what watches it is loaded only then. A process that never imports torch pays not
 import importlib.util
 import os
 import sys
+from _thread import get_ident
 from importlib.machinery import ModuleSpec, PathFinder
 
 TYPE_CHECKING = False
@@ -20,16 +21,28 @@ _PACKAGE = os.path.dirname(_HERE)
 
 
 class _Finder:
-    """Sets to work once torch is imported."""
+    """Sets to work once torch is imported, however often somebody has looked for it before."""
+
+    def __init__(self) -> None:
+        self._looking: set[int] = set()  # threads that ask the other finders
 
     def find_spec(self, name: str, *_: object) -> "ModuleSpec | None":
-        if name != "torch" or self not in sys.meta_path:
+        thread = get_ident()
+        if name != "torch" or self not in sys.meta_path or thread in self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._looking.add(thread)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking.remove(thread)
         if spec is not None and spec.loader is not None:
-            _call_after(spec.loader, _start)
+            _call_after(spec.loader, self._start)
         return spec
+
+    def _start(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            _start()
 
 
 def _call_after(loader: "Any", work: "Callable[[], None]") -> None:  # noqa: ANN401  (loaders are of many kinds)
