@@ -154,7 +154,8 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
 /// What may be mapped when so much is in use.
 Bytes Memory::limit(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
-  return std::max(most + policy_->slack(most), hold_);
+  const Bytes slack = policy_->slack(most);
+  return std::max({most + slack, hold_, std::min(whole_, most + 2 * slack)});
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {

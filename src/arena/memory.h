@@ -92,8 +92,12 @@ class Memory {
   /// All that is idle outside of `keep`.
   Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
 
-  /// Idle memory in this range is reclaimed last.
-  void spare(const Interval& range) { spared_ = range; }
+  /// Idle memory in this range is reclaimed last. Where `all` of it is used in each step, as much as it lacks
+  /// now may be mapped without moving any, as far as twice the slack reaches.
+  void spare(const Interval& range, bool all = false) {
+    spared_ = range;
+    whole_ = all ? mapped_ + missing(range) : 0;
+  }
 
   /// Takes an idle range into use.
   void take(Bytes offset, Bytes size) {
@@ -221,6 +225,7 @@ class Memory {
   Bytes most_in_use_ = 0;
   Bytes hold_ = 0;
   Interval spared_;
+  Bytes whole_ = 0;  ///< what would be mapped with all of that, where all is used
   MappingStatistics statistics_;
   std::array<Interval, kRegions> regions_;
   ExtentTable extents_;

@@ -86,6 +86,8 @@ class PlanFollower {
   /// was as planned. Whether they were.
   bool fit_lengths();
   [[nodiscard]] bool is_proven() const { return is_proven_; }
+  /// Whether each step uses all of the range.
+  [[nodiscard]] bool uses_all() const { return is_proven_ && plan().shape == StepShape::kFixed; }
 
   /// Where in the arena the plan is going to use its range during the next `life` requests: ordered, no two
   /// touching. Good until the next call. What lies beside is the Dynamic Reusable Space.

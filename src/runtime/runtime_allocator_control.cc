@@ -42,9 +42,9 @@ void RuntimeAllocator::begin_step() {
     } else {
       excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
     }
-    memory_.spare(plan_range());
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
+    memory_.spare(plan_range(), as_planned && follower_->uses_all());
     note_arena();
   }
   // Once: what such steps allocate upstream all the same, each would allocate again.

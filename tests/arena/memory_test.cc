@@ -342,6 +342,22 @@ TEST_F(MemoryTest, ReclaimsTheHighestOfASparedRangeFirst) {
   EXPECT_THAT(extents(), ElementsAre(pages(0, 1), pages(1, 2)));
 }
 
+TEST_F(MemoryTest, MovesNothingOfARangeThatIsAllUsedAsFarAsTwiceTheSlackReaches) {
+  policy.least_slack = 4 * kPage;
+  for (Bytes page = 0; page < 10; ++page) use(pages(page, page + 1));
+  for (Bytes page = 0; page < 10; ++page) give(pages(page, page + 1));
+  ASSERT_EQ(memory.budget(), 14 * kPage);
+  memory.spare(pages(0, 40), true);
+  EXPECT_EQ(memory.budget(), 18 * kPage);
+  memory.spare(pages(0, 16), true);
+  EXPECT_EQ(memory.budget(), 16 * kPage);
+  use(pages(6, 16));
+  EXPECT_EQ(held(), 16 * kPage) << "nor is anything moved to where the range lacks it";
+  give(pages(6, 16));
+  memory.spare(pages(0, 16));
+  EXPECT_EQ(memory.budget(), 14 * kPage);
+}
+
 TEST_F(MemoryTest, KeepsWhatWorkMayStillUse) {
   leave({pages(0, 1), pages(1, 2), pages(2, 3), pages(3, 4)});
   ASSERT_EQ(held(), 4 * kPage);
