@@ -24,8 +24,8 @@ bool proves_plan(const Served& step, std::int64_t places, const Policy& policy) 
 
 void RuntimeAllocator::begin_step() {
   const Bytes reserved = upstream_.reserved();
-  const bool upstream_is_idle = reserved > upstream_.allocated();
-  bool as_planned = false;
+  const Bytes allocated = upstream_.allocated();
+  bool empties = false;
   {
     const std::scoped_lock lock(mutex_);
     step_before_began_ = std::exchange(step_began_, now_);
@@ -34,9 +34,11 @@ void RuntimeAllocator::begin_step() {
     order_.watch_frees(accounts_.memory_moved());
     pending_.release_passed();
     refused_until_ = 0;
+    const Served& last = accounts_.last_step();
+    const bool as_planned = follower_ && last.beside_plan() == 0;
+    // Once: what such steps allocate upstream all the same, each would allocate again.
+    empties = !std::exchange(was_as_planned_, as_planned) && as_planned && reserved > allocated;
     if (follower_) {
-      const Served& last = accounts_.last_step();
-      as_planned = last.beside_plan() == 0;
       if (proves_plan(last, follower_->index().planned_in_step(), policy_)) follower_->prove();
       follower_->begin_step();
     } else {
@@ -47,8 +49,7 @@ void RuntimeAllocator::begin_step() {
     memory_.spare(plan_range(), as_planned && follower_->uses_all());
     note_arena();
   }
-  // Once: what such steps allocate upstream all the same, each would allocate again.
-  if (std::exchange(was_as_planned_, as_planned) || !as_planned || !upstream_is_idle) return;
+  if (!empties) return;
   upstream_.empty_cache();
   const Bytes left = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
