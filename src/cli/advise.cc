@@ -256,6 +256,21 @@ std::optional<PlannedChoice> fastest_of_all(const Recommendation& advice, const 
   return planned;
 }
 
+/// What is clear of a front need not fit: the fastest that does comes first all the same.
+void put_fastest_first(Recommendation& advice, const Space& space, const Constants& constants,
+                       const FrontOptions& how, AllocatorChoice allocator,
+                       const AdviseCommandOptions& options) {
+  std::vector<PlannedChoice>& choices = advice.choices;
+  const double seconds =
+      choices.empty() ? std::numeric_limits<double>::infinity() : choices.front().choice.seconds;
+  std::optional<PlannedChoice> first = options.exhaustive
+                                           ? fastest_of_all(advice, space, constants, how, allocator, seconds)
+                                           : fastest_of_front(advice, allocator, seconds, how.stop);
+  if (!first) return;
+  if (choices.size() >= options.choices) choices.erase(choices.begin());
+  choices.insert(choices.begin(), *std::move(first));
+}
+
 Answer recommend(const AdviseCommandOptions& options) {
   Space space = space_of(options);
   const AllocatorChoice allocator = allocator_named(options.allocator);
@@ -285,17 +300,7 @@ Answer recommend(const AdviseCommandOptions& options) {
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
   advice.choices = planned_choices(advice, options.choices, allocator, how.stop);
-  // What is clear of the front need not fit: the fastest that does comes first all the same.
-  const double seconds = advice.choices.empty() ? std::numeric_limits<double>::infinity()
-                                                : advice.choices.front().choice.seconds;
-  std::optional<PlannedChoice> first = options.exhaustive
-                                           ? fastest_of_all(advice, space, constants, how, allocator, seconds)
-                                           : fastest_of_front(advice, allocator, seconds, how.stop);
-  if (first && advice.choices.size() >= options.choices) {
-    advice.choices.front() = *std::move(first);
-  } else if (first) {
-    advice.choices.insert(advice.choices.begin(), *std::move(first));
-  }
+  put_fastest_first(advice, space, constants, how, allocator, options);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Answer answer = {advise_text(advice), advise_json(advice), advice.choices.empty() ? kAnswerIsNo : kDone};
   if (!options.output.empty()) {

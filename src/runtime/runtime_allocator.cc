@@ -70,9 +70,11 @@ void* RuntimeAllocator::place(Bytes size, Stream stream, Pool pool, Unplanned& w
   const AllocParams asked = params_of(size, stream, pool);
   if (asked.stream == kNoStream) return nullptr;
   // A pool's requests come while a graph is captured, which a call of the driver would spoil.
-  if (pool == 0) order_.advance(now_);
-  // Asking the device costs more than all else here: so only where the answer can save memory.
-  if (pool == 0 && memory_.is_new_peak(asked.rounded)) pending_.release_passed();
+  if (pool == 0) {
+    order_.advance(now_);
+    // Asking the device costs more than all else here: so only where the answer can save memory.
+    if (memory_.is_new_peak(asked.rounded)) pending_.release_passed();
+  }
   std::optional<Grant> grant = follower_ ? find_in_plan(asked, why) : std::nullopt;
   if (!grant) grant = find_unplanned(asked);
   return grant ? give(asked, *grant, why) : nullptr;

@@ -82,7 +82,9 @@ bool Session::goes_on(const SessionOptions& options) {
 void Session::stop() {
   const std::scoped_lock lock(life_mutex_);
   runs_ = finds_steps_ = false;
-  for_each_place([](Place& place) {
+  for_each_place([this](Place& place) {
+    if (place.saver.valid()) place.saver.wait();
+    save_if_settled(place);  // what had to wait for it
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();

@@ -236,6 +236,40 @@ TEST(RuntimeAllocator, AsksADeviceThatRefusedAgainBeforeItRunsOut) {
   EXPECT_NE(watched.try_allocate(4 * kMiB), nullptr) << "upstream takes 20 MiB at a time, the arena pages";
 }
 
+TEST(RuntimeAllocator, LooksAtExtentsNoMoreThanOnceForWhatCannotGoBack) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(watched.allocate(7 * kMiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) watched.free(blocks[i]);  // two to an extent
+  device.fail_every(DeviceCall::kPassed);                                      // so that all events are asked
+  watched.allocator.place_unplanned(false);
+  watched.free(watched.allocate(512));
+  const std::int64_t asked = device.calls(DeviceCall::kPassed);
+  ASSERT_GT(asked, 0);
+  for (int i = 0; i < 100; ++i) watched.free(watched.allocate(512));
+  EXPECT_EQ(device.calls(DeviceCall::kPassed), asked);
+}
+
+TEST(RuntimeAllocator, AsksTheDeviceNothingForAPoolsRequest) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({32 * kMiB}));
+  void* const block = watched.allocate(32 * kMiB);
+  device.fail_every(DeviceCall::kPassed);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);  // and waits for stream 5
+  const std::int64_t before = device.calls(DeviceCall::kPassed);
+  watched.free(watched.allocate(kMiB, 0, 1));
+  EXPECT_EQ(device.calls(DeviceCall::kPassed), before);
+  watched.allocate(kMiB);
+  EXPECT_GT(device.calls(DeviceCall::kPassed), before);
+}
+
 // ---- beside a plan ----
 
 TEST(RuntimeAllocator, LendsIdleSpaceInTheArena) {

@@ -34,7 +34,10 @@ def cache() -> Path:
     elif home := os.environ.get("XDG_CACHE_HOME"):
         folder = Path(home).absolute() / "nullcuda"
     else:
-        folder = Path("~/.cache").expanduser() / "nullcuda"
+        try:
+            folder = Path.home() / ".cache" / "nullcuda"
+        except RuntimeError:
+            raise Error("no home folder to build in: set NULLCUDA_CACHE") from None
     if re.search(r"[\s:]", str(folder)):  # where the loader splits LD_PRELOAD
         raise Error(f"{folder}: a space or colon in it; let NULLCUDA_CACHE name another folder")
     return folder
