@@ -26,7 +26,8 @@ constexpr std::array<std::pair<Objective, const char*>, 5> kObjectives = {
 
 /// Of what cannot run: more than any share of memory that is lacking.
 constexpr double kCannotRun = 1e9;
-constexpr std::int64_t kNow = 8192;  ///< configurations between two signs of life
+constexpr int kLongSequence = 1 << 29;  ///< twice as many tokens are the most that are looked at
+constexpr std::int64_t kNow = 8192;     ///< configurations between two signs of life
 /// To look at a configuration in order takes a tenth of the time that it takes a search to find and compare
 /// it.
 constexpr std::int64_t kEnumerated = 10;
@@ -39,19 +40,32 @@ class Costs {
   /// It has no time where its memory is over the limit.
   Choice of(const Job& job) {
     const RankMemory rank = fullest_rank(job, chunk_of(job));
-    const double spare = limit_ - rank.states;
     return {.configuration = job.configuration,
             .seconds = rank.peak() <= limit_ ? step_time(job, constants_).total : 0,
             .memory = rank.peak(),
             .stage = rank.stage,
-            .headroom = spare / (rank.peak() - rank.states)};
+            .headroom = headroom(job, rank.peak())};
   }
 
  private:
+  /// How many times as long a sequence fits. Memory grows with it, but for what is gathered or made by the
+  /// optimizer: between powers of two by a straight line.
+  double headroom(Job job, double peak) {
+    if (peak > limit_) return limit_ / peak;
+    double times = 1;
+    for (int& sequence = job.configuration.sequence; sequence < kLongSequence; times *= 2) {
+      sequence *= 2;
+      const double longer = fullest_rank(job, chunk_of(job)).peak();
+      if (longer > limit_) return times * (1 + (limit_ - peak) / (longer - peak));
+      peak = longer;
+    }
+    return times;
+  }
+
   /// Of jobs that differ in what does not matter to it, once.
   const ChunkMemory& chunk_of(const Job& job) {
     const Configuration& how = job.configuration;
-    const std::array<int, 4> key = {how.tp, how.cp, how.micro_batch, static_cast<int>(how.recompute)};
+    const std::array key = {how.tp, how.cp, how.micro_batch, static_cast<int>(how.recompute), how.sequence};
     const std::scoped_lock lock(mutex_);
     const auto found = chunks_.find(key);
     return found != chunks_.end() ? found->second : chunks_.emplace(key, chunk_memory(job)).first->second;
@@ -60,7 +74,7 @@ class Costs {
   Constants constants_;
   double limit_;
   std::mutex mutex_;
-  std::map<std::array<int, 4>, ChunkMemory> chunks_;
+  std::map<std::array<int, 5>, ChunkMemory> chunks_;
 };
 
 std::vector<double> values_of(const Choice& choice, const std::vector<Objective>& objectives) {

@@ -20,7 +20,7 @@ struct Choice {
   double seconds = 0;   ///< of a step
   double memory = 0;    ///< live bytes of the fullest rank
   int stage = 0;        ///< the pipeline stage of that rank
-  double headroom = 0;  ///< times as long a sequence fits, as far as that rank goes
+  double headroom = 0;  ///< times as long a sequence fits
 
   /// Tokens per second, all GPUs together.
   [[nodiscard]] double rate() const { return tokens_of(configuration) / seconds; }

@@ -54,6 +54,19 @@ TEST(Front, KeepsToMemoryAndToWhatIsFixed) {
   }
 }
 
+TEST(Front, HeadroomIsTheSequenceThatJustFits) {
+  for (const char* const zero : {"1", "3"}) {
+    Space space = small_space();
+    space.fixed = {{"gpus", "8"}, {"recompute", "full"}, {"zero", zero}, {"pp", "1"}, {"offload", "0"}};
+    for (const Choice& choice : front_of(space, options_of(space)).choices) {
+      Job longer{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
+      longer.configuration.sequence = static_cast<int>(choice.headroom * longer.configuration.sequence);
+      const double peak = fullest_rank(longer, chunk_memory(longer)).peak();
+      EXPECT_NEAR(peak / static_cast<double>(space.gpu.memory), 1, 0.02) << zero << ' ' << choice.headroom;
+    }
+  }
+}
+
 TEST(Front, IsWhatWasSeenWhenItIsStopped) {
   std::stop_source stop;
   stop.request_stop();
