@@ -194,7 +194,7 @@ class FreeSpace {
     bool fits = false;
     for (std::size_t i = 0; i < leaf.count; ++i) {
       const Gap& gap = leaf.gaps[i];
-      const Interval inside = {std::max(gap.offset, within.lower), std::min(gap.end, within.upper)};
+      const Interval inside = common({gap.offset, gap.end}, within);
       if (inside.length() < size || !usable(gap.last)) continue;
       fits = true;
       if (!visit(inside)) return false;

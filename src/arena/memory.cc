@@ -14,9 +14,9 @@ constexpr std::array<Bytes, kRegions> kEighths = {3, 6, 7, 8};
 /// of the device.
 constexpr Bytes kLeastAddresses = 4;
 
-/// Bytes in both; they overlap.
+/// Bytes in both.
 Bytes shared(const Interval& a, const Interval& b) {
-  return std::min(a.upper, b.upper) - std::max(a.lower, b.lower);
+  return common(a, b).length();
 }
 
 }  // namespace
@@ -59,6 +59,7 @@ bool Memory::take_addresses() {
   for (std::size_t i = 0; i < kRegions; lower = regions_.at(i++).upper)
     regions_.at(i) = {lower, wanted / kEighths.back() * kEighths.at(i) / page * page};
   regions_.back().upper = wanted;
+  vacant_.give(large().lower, large().length(), {});
   return true;
 }
 
@@ -102,25 +103,17 @@ Bytes Memory::stranded(const Extent& extent, const Interval& place) const {
   return rest > policy_->block ? rest : rest - extent.used;
 }
 
-Memory::Ends Memory::ends_of(const Interval& place) const {
+Memory::Ends Memory::ends_of(const Interval& place, std::size_t first, std::size_t last) const {
   const Interval pages = whole_pages(place);
-  const std::size_t above_first = extents_.first_above(place.lower);
-  const std::size_t above_last = extents_.first_above(place.upper - 1, above_first > 0 ? above_first - 1 : 0);
-  const auto extent_at = [&](std::size_t above, Bytes offset) -> const Extent* {
-    return above > 0 && offset < extents_[above - 1].range.upper ? &extents_[above - 1] : nullptr;
-  };
-  const Extent* const first = extent_at(above_first, place.lower);
-  const Extent* const last = extent_at(above_last, place.upper - 1);
   Ends ends;
-  const auto lack = [&](const Extent* extent, Bytes bytes) {
-    if (extent != nullptr || bytes == 0) return;
+  const auto lack = [&](Bytes bytes) {
     ends.lacking += bytes;
-    ++ends.unfilled;
+    ends.unfilled += bytes > 0 ? 1 : 0;
   };
-  lack(first, place.lower - pages.lower);
-  lack(last, pages.upper - place.upper);
-  if (first != nullptr) ends.stranded += stranded(*first, place);
-  if (last != nullptr && last != first) ends.stranded += stranded(*last, place);
+  if (first == kNoExtent) lack(place.lower - pages.lower);
+  if (last == kNoExtent) lack(pages.upper - place.upper);
+  if (first != kNoExtent) ends.stranded += stranded(extents_[first], place);
+  if (last != kNoExtent && last != first) ends.stranded += stranded(extents_[last], place);
   return ends;
 }
 

@@ -114,8 +114,10 @@ class Memory {
   /// Ends the use of a range.
   void give(Bytes offset, Bytes size, LastUse last) {
     free_space.give(offset, size, last);
-    const Interval range = {offset, offset + size};
-    if (overlaps(range, large())) note_end_of_use(range, last);
+    const Interval noted = common({offset, offset + size}, large());
+    if (noted.empty()) return;
+    vacant_.give(noted.lower, noted.length(), {});
+    note_end_of_use(noted, last);
   }
 
   /// How many bytes of `range` have no memory.
@@ -125,13 +127,19 @@ class Memory {
   /// Calls visit(Interval) for each extent that overlaps the range, by offset, until it returns false.
   template <typename Visit>
   void visit_extents(const Interval& range, Visit visit) const {
-    extents_.visit(range, visit);
+    extents_.visit(range, [&](std::size_t number) { return visit(extents_[number].range); });
   }
-  /// The same, but those side by side that end at `until()` at most come as one.
-  template <typename Until, typename Visit>
-  void visit_joined_extents(const Interval& range, Until until, Visit visit) const {
-    extents_.visit_joined(range, until, visit);
+  /// The same by number, which tells ends_of() of extents; `from` is as in ExtentTable::visit().
+  template <typename Visit>
+  void visit_numbers(const Interval& range, std::size_t& from, Visit visit) const {
+    extents_.visit(range, visit, from);
   }
+  [[nodiscard]] const Interval& extent(std::size_t number) const { return extents_[number].range; }
+
+  /// Calls visit(Interval), by offset, with each stretch of a region's addresses that is in no block, with
+  /// memory or without, and has `size` bytes at least.
+  template <typename Visit>
+  void each_vacant(Bytes size, Region which, Visit visit);
   /// What a block at an idle place that has memory would leave idle of extents that can move as things are.
   [[nodiscard]] Bytes pinned_by(const Interval& place) const;
 
@@ -141,7 +149,8 @@ class Memory {
     Bytes unfilled = 0;  ///< how many pages those are in
     Bytes stranded = 0;  ///< what it would leave idle of extents, and all else of shared ones above a block
   };
-  [[nodiscard]] Ends ends_of(const Interval& place) const;
+  /// `first` and `last`: the numbers of the extents that it begins and ends in; kNoExtent where no memory is.
+  [[nodiscard]] Ends ends_of(const Interval& place, std::size_t first, std::size_t last) const;
 
   /// Where at the ends of an idle range that has memory a block of `size` bytes would strand the least, if
   /// less than `least`, which becomes that. `from`: 0, or of a range that begins no higher.
@@ -187,7 +196,10 @@ class Memory {
   [[nodiscard]] Bytes limit(Bytes in_use) const;
   void note_use(const Interval& range) {
     most_in_use_ = std::max(most_in_use_, in_use());
-    if (overlaps(range, large())) note_begin_of_use(range);
+    const Interval noted = common(range, large());
+    if (noted.empty()) return;
+    vacant_.take(noted.lower, noted.length());
+    note_begin_of_use(noted);
   }
   void note_begin_of_use(const Interval& range);
   [[nodiscard]] Interval with_blocks(const Interval& pages, const Interval& within, Bytes block,
@@ -229,7 +241,38 @@ class Memory {
   MappingStatistics statistics_;
   std::array<Interval, kRegions> regions_;
   ExtentTable extents_;
+  FreeSpace vacant_;        ///< addresses of the region of large requests that are in no block
   std::vector<Idle> idle_;  ///< found last; kept so that looking needs no heap
 };
+
+template <typename Visit>
+void Memory::each_vacant(Bytes size, Region which, Visit visit) {
+  const Interval all = region(which);
+  if (which == Region::kLarge) {
+    vacant_.each_fitting(size, all, AnyStream{}, [&](const Interval& stretch) {
+      visit(stretch);
+      return true;
+    });
+    return;
+  }
+  // The others have few extents: blocks are what lies between their gaps.
+  Bytes begin = all.lower;
+  const auto take = [&](const Interval& blocks) {
+    if (blocks.empty()) return;
+    if (blocks.lower - begin >= size) visit(Interval{begin, blocks.lower});
+    begin = blocks.upper;
+  };
+  visit_extents(all, [&](const Interval& extent) {
+    Bytes at = extent.lower;
+    (void)free_space.visit(extent.lower, extent.length(), [&](const Gap& gap) {
+      take({at, std::min(gap.offset, extent.upper)});
+      at = std::max(at, gap.end);
+      return true;
+    });
+    take({at, extent.upper});
+    return true;
+  });
+  take({all.upper, all.upper + 1});
+}
 
 }  // namespace stweaver

@@ -13,10 +13,11 @@ constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
 /// Idle memory of one extent, or of a part of it, and what the free addresses around it hold below it.
 struct Piece {
   Interval range;
-  bool is_extent = false;  ///< all of one
-  Bytes idle = 0;          ///< bytes with memory
-  Bytes movable = 0;       ///< of them, in extents that are all idle
-  Bytes stretches = 0;     ///< without memory
+  std::size_t extent = kNoExtent;  ///< its number
+  bool is_extent = false;          ///< all of it
+  Bytes idle = 0;                  ///< bytes with memory
+  Bytes movable = 0;               ///< of them, in extents that are all idle
+  Bytes stretches = 0;             ///< without memory
 };
 
 /// An end of a window that moves up through pieces. The first and the last of these are empty, where the free
@@ -34,17 +35,25 @@ class Edge {
   [[nodiscard]] Bytes cut_below() const { return cuts() ? at_ - piece().range.lower : 0; }
   [[nodiscard]] Bytes cut_above() const { return cuts() ? piece().range.upper - at_ : 0; }
 
+  /// The extents on either side of it: kNoExtent where no memory is.
+  [[nodiscard]] std::size_t extent_above() const { return is_outside() ? kNoExtent : piece().extent; }
+  [[nodiscard]] std::size_t extent_below() const {
+    if (piece().range.lower < at_) return piece().extent;
+    return touches_last() ? (*pieces_)[next_ - 1].extent : kNoExtent;
+  }
+
   /// Below it: bytes with memory, those of idle extents, stretches without memory.
   [[nodiscard]] Bytes idle() const { return piece().idle + inside(); }
   [[nodiscard]] Bytes movable() const { return piece().movable + (piece().is_extent ? inside() : 0); }
   [[nodiscard]] Bytes stretches_ended() const { return piece().stretches - (is_outside() ? 1 : 0); }
   [[nodiscard]] Bytes stretches_begun() const {
-    return piece().stretches - (is_outside() && at_ == (*pieces_)[next_ - 1].range.upper ? 1 : 0);
+    return piece().stretches - (is_outside() && touches_last() ? 1 : 0);
   }
 
  private:
   [[nodiscard]] const Piece& piece() const { return (*pieces_)[next_]; }
   [[nodiscard]] bool is_outside() const { return at_ < piece().range.lower; }
+  [[nodiscard]] bool touches_last() const { return next_ > 0 && (*pieces_)[next_ - 1].range.upper == at_; }
   [[nodiscard]] bool cuts() const { return piece().is_extent && piece().range.lower < at_; }
   [[nodiscard]] Bytes inside() const { return is_outside() ? 0 : at_ - piece().range.lower; }
 
@@ -56,6 +65,8 @@ class Edge {
 /// Where a request might lie.
 struct Window {
   Interval range;
+  std::size_t first = kNoExtent;  ///< the extents that it begins and ends in
+  std::size_t last = kNoExtent;
   Bytes lacking = 0;    ///< bytes without memory
   Bytes movable = 0;    ///< bytes in extents that are all idle
   Bytes stretches = 0;  ///< without memory
@@ -67,15 +78,20 @@ template <typename Visit>
 class Candidates {
  public:
   /// No window is told of that leaves more than `most_stranded` bytes of an idle extent at one of its ends.
-  Candidates(Bytes size, Bytes begin, Bytes most_stranded, Visit visit)
-      : size_(size), most_stranded_(most_stranded), visit_(std::move(visit)) {
-    begin_at(begin);
+  Candidates(Bytes size, Bytes most_stranded, Visit visit)
+      : size_(size), most_stranded_(most_stranded), visit_(std::move(visit)) {}
+
+  void begin_at(Bytes begin) {
+    pieces_.clear();
+    pieces_.push_back({.range = {begin, begin}});
   }
 
-  void add_idle(const Interval& range, bool is_extent) {
+  /// An extent, or a part of it.
+  void add_idle(const Interval& range, std::size_t extent, bool is_extent) {
     const Piece& last = pieces_.back();
     const Bytes idle = last.range.length();
     pieces_.push_back({.range = range,
+                       .extent = extent,
                        .is_extent = is_extent,
                        .idle = last.idle + idle,
                        .movable = last.movable + (last.is_extent ? idle : 0),
@@ -84,7 +100,6 @@ class Candidates {
 
   /// Here a window ends at the latest, and behind it the next may begin.
   void add_taken(const Interval& taken) {
-    if (taken.empty()) return;
     end_at(taken.lower);
     begin_at(taken.upper);
   }
@@ -92,7 +107,7 @@ class Candidates {
   void end_at(Bytes end) {
     const Bytes begin = pieces_.front().range.lower;
     if (end - begin < size_) return;
-    add_idle({end, end}, false);
+    add_idle({end, end}, kNoExtent, false);
     Sweep begins(*this);
     Sweep ends(*this);
     // Where one piece follows on another, the end of the one is the beginning of the other.
@@ -116,9 +131,12 @@ class Candidates {
     void consider(Bytes at) {
       const Bytes size = of_->size_;
       lower_.move_to(at);
+      if (lower_.cut_below() > of_->most_stranded_) return;
       upper_.move_to(at + size);
-      if (std::max(lower_.cut_below(), upper_.cut_above()) > of_->most_stranded_) return;
+      if (upper_.cut_above() > of_->most_stranded_) return;
       of_->visit_({.range = {at, at + size},
+                   .first = lower_.extent_above(),
+                   .last = upper_.extent_below(),
                    .lacking = size - (upper_.idle() - lower_.idle()),
                    .movable = upper_.movable() - lower_.movable(),
                    .stretches = upper_.stretches_begun() - lower_.stretches_ended()});
@@ -129,11 +147,6 @@ class Candidates {
     Edge lower_;
     Edge upper_;
   };
-
-  void begin_at(Bytes begin) {
-    pieces_.clear();
-    pieces_.push_back({.range = {begin, begin}});
-  }
 
   Bytes size_;
   Bytes most_stranded_;
@@ -151,7 +164,8 @@ Region Placer::region_of(Bytes size) const {
 /// Memory that one may keep from moving to save so many driver calls that map extents, and those that take
 /// what these lack from elsewhere, about one for each `large` bytes.
 Bytes Placer::worth_of_calls(Bytes maps, Bytes lacking) const {
-  return maps * policy_->pinned_per_call + lacking * policy_->pinned_per_call / policy_->large;
+  const Bytes each = policy_->pinned_per_call, moved = policy_->large;
+  return maps * each + lacking / moved * each + lacking % moved * each / moved;
 }
 
 /// What a request may strand in a gap: no more than driver calls for a new place are worth, or a page.
@@ -187,10 +201,9 @@ std::optional<Bytes> Placer::find_large(Bytes size, const Interval& region,
   return best;
 }
 
-std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& region, StreamIndex stream) const {
+std::optional<Interval> Placer::find_window_in(Bytes size, Region which, StreamIndex stream) const {
   const bool is_large = region_of(size) == Region::kLarge;
   const Bytes most_stranded = is_large ? memory_->page_size() : kAny;
-  const StreamOrder::Usable usable = order_->usable_by(stream);
   std::optional<Interval> best;
   Bytes least = kAny;
   // A large request costs the memory that cannot move for as long as it lives, and driver calls.
@@ -200,48 +213,44 @@ std::optional<Interval> Placer::find_window_in(Bytes size, const Interval& regio
     const Bytes calls = window.stretches + ends.unfilled;
     return pinned + worth_of_calls(calls, window.lacking);
   };
-  Candidates candidates(size, region.lower, most_stranded, [&](const Window& window) {
+  Candidates candidates(size, most_stranded, [&](const Window& window) {
     if (cost_of(window, {}) >= least) return;
-    const Memory::Ends ends = is_large ? memory_->ends_of(window.range) : Memory::Ends{};
+    const Memory::Ends ends =
+        is_large ? memory_->ends_of(window.range, window.first, window.last) : Memory::Ends{};
     const Bytes cost = cost_of(window, ends);
     if (cost >= least || ends.stranded > most_stranded) return;
     least = cost;
     best = window.range;
   });
-  std::vector<Interval> gaps;
-  (void)memory_->free_space.visit(region.lower, region.length(), [&](const Gap& gap) {
-    if (usable(gap.last)) gaps.push_back({gap.offset, gap.end});
-    return true;
-  });
-  // Most extents are taken: all up to the next gap come as one, and are passed at once.
-  Interval taken = {region.lower, region.lower};
-  auto gap = gaps.begin();
-  const auto next_gap = [&] { return gap == gaps.end() ? region.upper : gap->lower; };
-  memory_->visit_joined_extents(region, next_gap, [&](const Interval& mapped) {
-    if (taken.upper < mapped.lower) {
-      candidates.add_taken(taken);
-      taken.lower = mapped.lower;
+  const StreamOrder::Usable usable = order_->usable_by(stream);
+  std::size_t from = 0;  // of extents: gaps come in order
+  const auto add = [&](const Gap& gap) {
+    const Interval idle = {gap.offset, gap.end};
+    if (!usable(gap.last)) {
+      candidates.add_taken(idle);
+      return true;
     }
-    taken.upper = mapped.upper;
-    for (; gap != gaps.end() && gap->lower < mapped.upper; ++gap) {
-      const Interval piece = {std::max(gap->lower, mapped.lower), std::min(gap->upper, mapped.upper)};
-      candidates.add_taken({taken.lower, piece.lower});
-      candidates.add_idle(piece, piece.length() == mapped.length());
-      taken.lower = piece.upper;
-      if (gap->upper > mapped.upper) break;
-    }
+    memory_->visit_numbers(idle, from, [&](std::size_t number) {
+      const Interval& extent = memory_->extent(number);
+      const Interval piece = common(idle, extent);
+      candidates.add_idle(piece, number, piece.length() == extent.length());
+      return true;
+    });
     return true;
+  };
+  memory_->each_vacant(size, which, [&](const Interval& stretch) {
+    candidates.begin_at(stretch.lower);
+    (void)memory_->free_space.visit(stretch.lower, stretch.length(), add);
+    candidates.end_at(stretch.upper);
   });
-  candidates.add_taken(taken);
-  candidates.end_at(region.upper);
   return best;
 }
 
 std::optional<Interval> Placer::find_window(Bytes size, StreamIndex stream) {
   const Region own = region_of(size);
-  const std::optional<Interval> window = find_window_in(size, memory_->region(own), stream);
+  const std::optional<Interval> window = find_window_in(size, own, stream);
   if (window || own == Region::kLarge) return window;
-  return find_window_in(size, memory_->region(Region::kLarge), stream);
+  return find_window_in(size, Region::kLarge, stream);
 }
 
 bool Placer::extend(const Interval& window) {

@@ -41,8 +41,7 @@ class Placer {
   [[nodiscard]] Bytes worth_of_calls(Bytes maps, Bytes lacking) const;
   [[nodiscard]] Bytes most_stranded(Bytes size) const;
   std::optional<Bytes> find_large(Bytes size, const Interval& region, const StreamOrder::Usable& usable);
-  [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, const Interval& region,
-                                                       StreamIndex stream) const;
+  [[nodiscard]] std::optional<Interval> find_window_in(Bytes size, Region which, StreamIndex stream) const;
 
   Memory* memory_;
   const StreamOrder* order_;

@@ -23,6 +23,11 @@ constexpr bool overlaps(const Interval& a, const Interval& b) {
   return a.lower < b.upper && b.lower < a.upper;
 }
 
+/// What lies in both; empty where nothing does.
+constexpr Interval common(const Interval& a, const Interval& b) {
+  return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
+}
+
 /// Sorts them, and joins those that overlap or touch.
 inline void join(std::vector<Interval>& intervals) {
   std::ranges::sort(intervals, {}, &Interval::lower);

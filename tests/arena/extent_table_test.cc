@@ -1,5 +1,7 @@
 #include "arena/extent_table.h"
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -43,24 +45,26 @@ TEST(ExtentTable, KnowsWhereAnExtentBeginsUpToSomeOffset) {
   EXPECT_EQ(table.begin_of(2, 9), 0) << "there is none";
 }
 
-TEST(ExtentTable, JoinsNeighboursThatEndWhereNobodyLooks) {
+TEST(ExtentTable, VisitsThoseThatOverlapARangeFromWhereverItBeganToLook) {
   const ExtentTable table = table_of({{0, 2}, {2, 4}, {4, 6}, {7, 8}, {8, 9}});
-  const auto joined = [&](const Interval& range, Bytes until) {
-    std::vector<Interval> seen;
-    table.visit_joined(
-        range, [&] { return until; },
-        [&](const Interval& extents) {
-          seen.push_back(extents);
-          return true;
-        });
-    return seen;
+  std::size_t from = 0;
+  const auto seen = [&](const Interval& range, std::size_t& first) {
+    std::vector<std::size_t> numbers;
+    table.visit(
+        range, [&](std::size_t number) { return numbers.push_back(number), true; }, first);
+    return numbers;
   };
-  EXPECT_THAT(joined({0, 9}, 0),
-              ElementsAre(Interval{0, 2}, Interval{2, 4}, Interval{4, 6}, Interval{7, 8}, Interval{8, 9}));
-  EXPECT_THAT(joined({0, 9}, 5), ElementsAre(Interval{0, 4}, Interval{4, 6}, Interval{7, 8}, Interval{8, 9}));
-  EXPECT_THAT(joined({0, 9}, 9), ElementsAre(Interval{0, 6}, Interval{7, 9})) << "never across a hole";
-  EXPECT_THAT(joined({3, 8}, 9), ElementsAre(Interval{2, 6}, Interval{7, 9}));
-  EXPECT_THAT(joined({6, 7}, 9), IsEmpty());
+  for (const auto& [range, expected] :
+       std::vector<std::pair<Interval, std::vector<std::size_t>>>{{{0, 1}, {0}},
+                                                                  {{1, 3}, {0, 1}},
+                                                                  {{3, 8}, {1, 2, 3}},
+                                                                  {{6, 7}, {}},
+                                                                  {{7, 9}, {3, 4}},
+                                                                  {{9, 10}, {}}}) {
+    std::size_t anew = 0;
+    EXPECT_EQ(seen(range, from), expected);
+    EXPECT_EQ(seen(range, anew), expected);
+  }
 }
 
 TEST(ExtentTable, ForgetsWhatWasMadeEmpty) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "support/clocked_device.h"
+#include "support/ends.h"
 #include "support/page.h"
 
 namespace stweaver {
@@ -635,34 +636,57 @@ TEST_F(MemoryTest, VisitsExtentsThatOverlapInOrderUntilItIsTold) {
   EXPECT_THAT(look(pages(2, 3), 9), IsEmpty());
 }
 
+TEST_F(MemoryTest, TellsOfAddressesInNoBlockWithMemoryOrWithout) {
+  for (const Region which : {Region::kLarge, Region::kMedium}) {
+    const Interval all = memory.region(which);
+    const auto at = [&](Bytes lower, Bytes upper) {
+      return Interval{all.lower + lower * kPage, all.lower + upper * kPage};
+    };
+    const auto vacant = [&](Bytes pages) {
+      std::vector<Interval> seen;
+      memory.each_vacant(pages * kPage, which, [&](const Interval& stretch) { seen.push_back(stretch); });
+      return seen;
+    };
+    EXPECT_THAT(vacant(1), ElementsAre(all));
+    for (const Interval& block : {at(0, 2), at(2, 4), at(5, 6), at(8, 9)}) use(block);
+    memory.give(at(2, 4).lower, 2 * kPage, {});
+    EXPECT_THAT(vacant(1), ElementsAre(at(2, 5), at(6, 8), Interval{at(9, 9).lower, all.upper}));
+    EXPECT_THAT(vacant(3), ElementsAre(at(2, 5), Interval{at(9, 9).lower, all.upper}));
+    memory.give(at(5, 6).lower, kPage, {});
+    memory.reclaim_all();
+    EXPECT_THAT(vacant(1), ElementsAre(at(2, 8), Interval{at(9, 9).lower, all.upper}));
+  }
+}
+
 TEST_F(MemoryTest, KnowsWhatABlockStrands) {
   const auto at = [&](Bytes page) { return large_pages(page, page + 1).lower; };
   leave({large_pages(0, 4), large_pages(4, 6), large_pages(6, 10)});
-  EXPECT_EQ(memory.ends_of(large_pages(0, 4)).stranded, 0);
-  EXPECT_EQ(memory.ends_of(large_pages(0, 1)).stranded, 3 * kPage);
-  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage);
-  EXPECT_EQ(memory.ends_of(large_pages(3, 7)).stranded, 6 * kPage) << "three at each end, none in the middle";
-  EXPECT_EQ(memory.ends_of(large_pages(4, 6)).stranded, 0);
-  EXPECT_EQ(memory.ends_of({at(4), at(6) - 512}).stranded, 512);
-  EXPECT_EQ(memory.ends_of(large_pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
-  EXPECT_EQ(memory.ends_of(large_pages(20, 21)).stranded, 0);
+  EXPECT_EQ(ends_of(memory, large_pages(0, 4)).stranded, 0);
+  EXPECT_EQ(ends_of(memory, large_pages(0, 1)).stranded, 3 * kPage);
+  EXPECT_EQ(ends_of(memory, large_pages(1, 2)).stranded, 3 * kPage);
+  EXPECT_EQ(ends_of(memory, large_pages(3, 7)).stranded, 6 * kPage)
+      << "three at each end, none in the middle";
+  EXPECT_EQ(ends_of(memory, large_pages(4, 6)).stranded, 0);
+  EXPECT_EQ(ends_of(memory, {at(4), at(6) - 512}).stranded, 512);
+  EXPECT_EQ(ends_of(memory, large_pages(8, 20)).stranded, 2 * kPage) << "its end is where no memory is";
+  EXPECT_EQ(ends_of(memory, large_pages(20, 21)).stranded, 0);
   memory.take(at(0), 512);
   policy.block = 3 * kPage;
-  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage - 512) << "the other block's is not";
+  EXPECT_EQ(ends_of(memory, large_pages(1, 2)).stranded, 3 * kPage - 512) << "the other block's is not";
   policy.block = 2 * kPage;
-  EXPECT_EQ(memory.ends_of(large_pages(1, 2)).stranded, 3 * kPage) << "the other block may be gone first";
+  EXPECT_EQ(ends_of(memory, large_pages(1, 2)).stranded, 3 * kPage) << "the other block may be gone first";
 }
 
 TEST_F(MemoryTest, SaysWhatIsLackingOfThePagesAtTheEndsOfAPlace) {
   leave({pages(0, 4)});
-  EXPECT_EQ(memory.ends_of({512, 4 * kPage - 512}).lacking, 0);
-  EXPECT_EQ(memory.ends_of({3 * kPage + 512, 6 * kPage - 512}).lacking, 512) << "it begins where memory is";
-  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 6 * kPage - 1024}).lacking, 1536);
-  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 5 * kPage + 1024}).lacking, kPage - 512) << "a page of its own";
-  EXPECT_EQ(memory.ends_of({512, 4 * kPage - 512}).unfilled, 0);
-  EXPECT_EQ(memory.ends_of({3 * kPage + 512, 6 * kPage - 512}).unfilled, 1);
-  EXPECT_EQ(memory.ends_of({5 * kPage, 7 * kPage}).unfilled, 0) << "it fills both";
-  EXPECT_EQ(memory.ends_of({5 * kPage + 512, 7 * kPage - 512}).unfilled, 2);
+  EXPECT_EQ(ends_of(memory, {512, 4 * kPage - 512}).lacking, 0);
+  EXPECT_EQ(ends_of(memory, {3 * kPage + 512, 6 * kPage - 512}).lacking, 512) << "it begins where memory is";
+  EXPECT_EQ(ends_of(memory, {5 * kPage + 512, 6 * kPage - 1024}).lacking, 1536);
+  EXPECT_EQ(ends_of(memory, {5 * kPage + 512, 5 * kPage + 1024}).lacking, kPage - 512) << "a page of its own";
+  EXPECT_EQ(ends_of(memory, {512, 4 * kPage - 512}).unfilled, 0);
+  EXPECT_EQ(ends_of(memory, {3 * kPage + 512, 6 * kPage - 512}).unfilled, 1);
+  EXPECT_EQ(ends_of(memory, {5 * kPage, 7 * kPage}).unfilled, 0) << "it fills both";
+  EXPECT_EQ(ends_of(memory, {5 * kPage + 512, 7 * kPage - 512}).unfilled, 2);
 }
 
 TEST_F(MemoryTest, TakesARangeOnlyIfItIsIdleAndAllowed) {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
+#include "support/ends.h"
 #include "support/page.h"
 
 namespace stweaver {
@@ -444,7 +445,7 @@ TEST_F(PlacerTest, WindowsOfLargeRequestsTearNoIdleExtent) {
   give(second, 64 * kMiB);
   const std::optional<Interval> window = placer.find_window(80 * kMiB, stream);
   ASSERT_TRUE(window);
-  EXPECT_EQ(memory.ends_of(*window).stranded, 0);
+  EXPECT_EQ(ends_of(memory, *window).stranded, 0);
   EXPECT_GT(window->lower, second);
 }
 
@@ -517,7 +518,7 @@ TEST_F(PlacerTest, TheEndOfAGapThatStrandsLessIsFoundWhateverItsExtentsAre) {
       std::optional<Bytes> expected;
       Bytes least = most;
       for (const Bytes at : {gap.offset, gap.end - size}) {
-        const Bytes stranded = held.ends_of({at, at + size}).stranded;
+        const Bytes stranded = ends_of(held, {at, at + size}).stranded;
         if (stranded >= least) continue;
         least = stranded;
         expected = at;

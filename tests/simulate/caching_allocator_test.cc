@@ -328,7 +328,7 @@ TEST(ExpandableSegments, TakePagesFromAnotherStreamWhenMemoryIsShort) {
 
 // ---- whatever is asked for ----
 
-class AnyStream : public ::testing::TestWithParam<std::string> {};
+class AnySettings : public ::testing::TestWithParam<std::string> {};
 
 /// Live blocks by address; refuses one that overlaps another.
 class LiveBlocks {
@@ -362,7 +362,7 @@ class LiveBlocks {
   Bytes requested_ = 0;
 };
 
-TEST_P(AnyStream, NeverOverlapsAndAddsUp) {
+TEST_P(AnySettings, NeverOverlapsAndAddsUp) {
   const Bytes capacity = 2 * kGiB;
   CachingAllocator allocator(parse_settings(GetParam()), capacity);
   std::mt19937_64 random(GetParam().size());
@@ -396,7 +396,7 @@ TEST_P(AnyStream, NeverOverlapsAndAddsUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Settings, AnyStream,
+    Settings, AnySettings,
     ::testing::Values("", "max_split_size_mb:32", "roundup_power2_divisions:[4:2,>:8]",
                       "garbage_collection_threshold:0.5,per_process_memory_fraction:0.8",
                       "expandable_segments:True", "expandable_segments:True,large_segment_size_mb:15",
