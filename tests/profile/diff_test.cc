@@ -60,6 +60,20 @@ TEST(Diff, GivesUpAfterSoManyDifferences) {
   }
 }
 
+TEST(Diff, LooksOnlyAtWhatMayStillReachTheEnd) {
+  Sequence longer(1990);
+  for (std::size_t i = 0; i < longer.size(); ++i) longer[i] = i;
+  for (const std::uint64_t symbol : {0U, 1000U, 1989U}) {
+    const auto pairs = common_subsequence(longer, {symbol}, 1989);
+    ASSERT_TRUE(pairs.has_value());
+    EXPECT_EQ(pairs->size(), 1);
+    EXPECT_EQ((*pairs)[0].first, symbol);
+  }
+  EXPECT_FALSE(common_subsequence(longer, {5}, 1988).has_value());
+  EXPECT_FALSE(common_subsequence({5}, longer, 1988).has_value());
+  EXPECT_FALSE(common_subsequence(longer, {1990}, 1990).has_value()) << "one more has to go";
+}
+
 TEST(Diff, KnowsEmptySequences) {
   EXPECT_EQ(common_subsequence({}, {}, 0)->size(), 0);
   EXPECT_EQ(common_subsequence({1, 2}, {}, 2)->size(), 0);
