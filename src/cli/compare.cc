@@ -21,6 +21,7 @@ struct CompareCommandOptions {
 };
 
 Answer compare_all(const CompareCommandOptions& options) {
+  find_inputs(options.traces);
   std::vector<Comparison> comparisons;
   for (const std::string& path : options.traces) {
     const Progress progress("comparing " + path, options.json);

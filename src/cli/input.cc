@@ -79,6 +79,13 @@ bool is_csv(const std::string& path) {
   return (packed ? file.stem() : file).extension() == ".csv";
 }
 
+void find_inputs(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) fail(path, ": cannot be opened: there is no such file");
+  }
+}
+
 Trace open_trace(const std::string& path, std::optional<int> device) {
   std::vector<Trace> traces = read_traces(open_archive(path), path);
   const auto chosen =

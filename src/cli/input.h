@@ -30,6 +30,9 @@ bool is_csv(const std::string& path);
 /// The trace of `device` in a file, or of the device with the most requests. Error when there is none.
 Trace open_trace(const std::string& path, std::optional<int> device = std::nullopt);
 
+/// Error when one of several inputs is not there: to be asked before the first is read.
+void find_inputs(const std::vector<std::string>& paths);
+
 std::vector<CsvRow> open_csv(const std::string& path);
 
 /// The whole of a text file, compressed or not. Error when it cannot be read or has more than 64 MiB.

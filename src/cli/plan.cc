@@ -96,6 +96,7 @@ PlanAnswer plan_trace(const PlanCommandOptions& options, Watch& watch) {
           .threads = made.threads,
           .winner = plan.winner,
           .stream_gap = plan.stream_gap,
+          .steps_differ = plan.shape == StepShape::kDynamic,
           .stopped = watch.was_stopped(plan.arena, plan.lower_bound)};
 }
 

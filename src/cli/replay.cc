@@ -2,11 +2,14 @@
 
 #include "simulate/replay.h"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "archive/archive.h"
 #include "cli/commands.h"
@@ -75,9 +78,24 @@ std::optional<int> ordinal_of(const std::string& device) {
   return ordinal;
 }
 
-Place open_place(const ReplayCommandOptions& options) {
+/// What the host has. Expandable segments take addresses for 9/8 of it for the small and for the large
+/// requests of each stream, and a process has 128 TiB of addresses.
+Bytes host_capacity(const ReplayCommandOptions& options, const Trace& trace) {
+  constexpr Bytes kAddresses = Bytes{1} << 46U;
+  const bool is_expandable = allocator_kind(options.allocator) == AllocatorKind::kExpandable;
+  if (!is_expandable || options.capacity != kAmpleCapacity) return options.capacity;
+  std::set<std::pair<Stream, Pool>> streams;
+  for (const Request& request : trace.requests) streams.emplace(request.stream, request.pool);
+  const Bytes most = kAddresses / (2 * std::max<Bytes>(std::ssize(streams), 1));
+  if (most < 2 * peak_requested(trace))
+    fail(trace.name, ": ", streams.size(),
+         " streams take more addresses than a process has; give --capacity");
+  return std::min(options.capacity, most);
+}
+
+Place open_place(const ReplayCommandOptions& options, const Trace& trace) {
   const std::optional<int> ordinal = ordinal_of(options.device);
-  return ordinal ? open_gpu(*ordinal) : open_host(options.capacity);
+  return ordinal ? open_gpu(*ordinal) : open_host(host_capacity(options, trace));
 }
 
 /// Whether something named `option` makes no sense together with the other options.
@@ -109,8 +127,8 @@ Synthesis make_plan(const ReplayCommandOptions& options, const Trace& trace, con
 Answer replay_trace(const ReplayCommandOptions& options) {
   refuse_contradictions(options);
   const Progress progress("replaying " + options.trace, options.json);
-  const Place place = open_place(options);
   const Trace trace = open_trace(options.trace);
+  const Place place = open_place(options, trace);
   const Profile profile = profile_of(trace);
 
   ServeOptions how;

@@ -64,6 +64,7 @@ Answer report(const ReportCommandOptions& options) {
     if (!options.snapshots.empty())
       std::ranges::move(snapshots_of(trace, options.snapshots), std::back_inserter(outputs));
   keep_apart(options.traces, outputs);
+  find_inputs(options.traces);
   Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {

@@ -230,9 +230,52 @@ std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace
   return slot_of;
 }
 
+/// Reports slots that stand for no request, or are of the prologue and stand for several. Of several steps
+/// that repeat together the trace may have the first alone.
+void check_counts(const Plan& plan, const std::vector<std::int64_t>& slot_of, Violations& violations) {
+  const std::size_t period = (plan.slots.size() - plan.prologue) / std::max<std::size_t>(plan.steps, 1);
+  std::vector<std::size_t> requests(plan.slots.size(), 0);
+  for (const std::int64_t slot : slot_of)
+    if (slot >= 0) ++requests[static_cast<std::size_t>(slot)];
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const bool has_like = i >= plan.prologue + period && requests[i - period] > 0;
+    if (requests[i] == 0 && !has_like) violations.add("slot ", i, " stands for no request");
+    if (requests[i] > 1 && i < plan.prologue)
+      violations.add("slot ", i, " of the prologue stands for ", requests[i], " requests");
+  }
+}
+
+/// Reports requests that live when their slot's death has come, counted in slots as the plan counts.
+void check_deaths(const Plan& plan, const Trace& trace, const std::vector<std::int64_t>& slot_of,
+                  Violations& violations) {
+  const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
+  std::vector<Time> births, numbers, shifts;  // of requests with a slot
+  std::vector<std::size_t> requests;
+  Time shift = 0;
+  std::int64_t last = -1;
+  for (std::size_t i = 0; i < slot_of.size(); ++i) {
+    if (slot_of[i] < 0) continue;
+    if (slot_of[i] <= last) shift += length;  // the next step
+    last = slot_of[i];
+    requests.push_back(i);
+    births.push_back(trace.requests[i].life.lower);
+    numbers.push_back(last + shift);
+    shifts.push_back(shift);
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto slot = static_cast<std::size_t>(slot_of[requests[i]]);
+    const auto next = std::lower_bound(births.begin(), births.end(), trace.requests[requests[i]].life.upper);
+    const Time alive_at = numbers[static_cast<std::size_t>(next - births.begin()) - 1];
+    if (alive_at >= later(plan.slots[slot].death, shifts[i]))
+      violations.add("request ", requests[i], " lives longer than slot ", slot);
+  }
+}
+
 void check_requests(const Plan& plan, const Trace& trace, Violations& violations) {
   const std::vector<std::int64_t> slot_of = slots_of_requests(plan, trace, violations);
   const std::vector<Interval> places = places_of(plan);
+  check_counts(plan, slot_of, violations);
+  check_deaths(plan, trace, slot_of, violations);
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < slot_of.size(); ++i) {
     if (slot_of[i] < 0) continue;

@@ -13,8 +13,9 @@ namespace stweaver {
 ///
 /// Checked: offsets aligned and inside the arena; no two slots whose lifespans meet share bytes, from the
 /// prologue into the step and from each step into the next; slots of different streams that share bytes lie
-/// at least stream_gap apart; the trace is the one that the plan was made from; every request that a slot
-/// stands for fits it, is on its stream, and shares no byte with another one while both live in the trace.
+/// at least stream_gap apart; the trace is the one that the plan was made from; each slot stands for a
+/// request, one of the prologue for no more than one; every request that a slot stands for fits it, is on its
+/// stream, lives no longer than it, and shares no byte with another one while both live in the trace.
 std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::size_t most = 20);
 
 /// The same as far as it can be told without the trace: the slots alone.

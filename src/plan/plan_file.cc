@@ -21,7 +21,7 @@ constexpr int kVersion = 6;
 /// No page of a device is larger.
 constexpr Bytes kMostAlignment = 1024 * kMiB;
 /// A plan of a million requests takes about 40 MB; a file beyond this is no plan.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
 
 /// Which requests a slot serves, by name.
 struct Serves {

@@ -107,6 +107,7 @@ class JobBuilder {
   void refuse_sizes_that_overflow() const {
     Bytes total = 0;
     for (const Slot& slot : plan_.slots) total = checked_add(total, slot.size, "the sum of all slots");
+    if (total > kMostMemory) fail("the sum of all slots, ", total, " bytes, is larger than any memory");
   }
 
   [[nodiscard]] bool may_plan(Pool pool, Stream stream) const {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "report/curve.h"
-#include "simulate/replay.h"
+#include "simulate/simulate.h"
 
 namespace stweaver {
 namespace {
@@ -58,7 +58,7 @@ StrandedMoment stranded_moment(const Trace& trace, const std::vector<Reserve>& r
   const Reserve* const top = highest(reserves);
   StrandedMoment moment{.time = top == nullptr ? 0 : top->time, .request = {}, .segments = {}};
   const Trace before = prefix_of(trace, moment.time);
-  CachingAllocator allocator{AllocatorSettings()};
+  CachingAllocator allocator(settings_of(trace, AllocatorKind::kNative));
   replay(before, allocator);
   const AllocatorStatistics& now = allocator.statistics();
   moment.reserved = now.reserved;
@@ -66,7 +66,8 @@ StrandedMoment stranded_moment(const Trace& trace, const std::vector<Reserve>& r
   moment.requested = now.requested;
   moment.segments = allocator.segments();
   const bool grows = top != nullptr && moment.reserved < top->bytes;
-  if (grows) moment.request = trace.requests.at(before.requests.size());
+  if (grows && before.requests.size() < trace.requests.size())
+    moment.request = trace.requests[before.requests.size()];
   return moment;
 }
 

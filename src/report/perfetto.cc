@@ -36,9 +36,9 @@ std::vector<std::int64_t> clock_of(const Trace& trace) {
   return clock;
 }
 
-class TraceWriter {
+class PerfettoWriter {
  public:
-  TraceWriter(const JobReport& report, int process, Json& events)
+  PerfettoWriter(const JobReport& report, int process, Json& events)
       : report_(report), process_(process), clock_(clock_of(report.trace)), events_(events) {}
 
   void write() {
@@ -131,7 +131,7 @@ class TraceWriter {
 std::string perfetto_trace(const std::vector<JobReport>& reports) {
   Json events = Json::array();
   int process = 0;
-  for (const JobReport& report : reports) TraceWriter(report, ++process, events).write();
+  for (const JobReport& report : reports) PerfettoWriter(report, ++process, events).write();
   const Json document = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   return document.dump(-1, ' ', true, Json::error_handler_t::replace);
 }

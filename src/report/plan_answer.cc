@@ -29,6 +29,8 @@ std::string plan_text(const PlanAnswer& answer) {
     text += fmt::format("memory passes between streams after {} requests at least, behind an event wait\n",
                         answer.stream_gap);
   }
+  if (answer.steps_differ)
+    text += "its steps differ, each in sizes of its own: the run time follows no plan of them\n";
   if (answer.stopped) text += "stopped before its time: this is the best plan until then\n";
   return text;
 }
@@ -45,6 +47,7 @@ Json plan_json(const PlanAnswer& answer) {
           {"threads", answer.threads},
           {"winner", answer.winner},
           {"stream_gap", answer.stream_gap},
+          {"steps_differ", answer.steps_differ},
           {"stopped", answer.stopped}};
 }
 

@@ -23,7 +23,8 @@ struct PlanAnswer {
   std::string winner;
   /// Requests between streams that share bytes; 0 with one stream, and where any distance costs memory.
   Time stream_gap = 0;
-  bool stopped = false;  ///< before its time: the best plan until then
+  bool steps_differ = false;  ///< in sizes of their own: the run time follows no plan of them
+  bool stopped = false;       ///< before its time: the best plan until then
 };
 std::string plan_text(const PlanAnswer& answer);
 nlohmann::ordered_json plan_json(const PlanAnswer& answer);

@@ -207,6 +207,18 @@ def test_options_that_contradict_each_other_are_refused(
     assert option in assert_one_line(stweaver("replay", small, *more))
 
 
+def test_expandable_segments_of_many_streams_are_replayed_as_they_are_simulated(
+    answer: Answer, stweaver: Run, tmp_path: Path
+) -> None:
+    requests = [(size, stream) for stream in range(40) for size in (512 << 10, 30 << 20)]
+    trace = write_snapshot(tmp_path / "streams.pickle", requests)
+    (document,) = answer("compare", trace)
+    replayed = answer("replay", trace, "--allocator", "expandable")
+    assert replayed["reserved_peak"] == document["allocators"]["expandable"]["reserved_peak"]
+    too_many = write_snapshot(tmp_path / "many.pickle", [(30 << 20, stream) for stream in range(2000)])
+    assert "--capacity" in assert_one_line(stweaver("replay", too_many, "--allocator", "expandable"))
+
+
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
 def test_replay_on_a_gpu_that_is_not_there_is_refused(stweaver: Run, small: Path) -> None:
     assert "cuda:3" in assert_one_line(stweaver("replay", small, "--device", "cuda:3"))
@@ -232,6 +244,15 @@ def test_a_plan_holds_however_little_is_spent_on_it(
 
 
 # ---- traces ----
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_all_traces_are_looked_for_before_the_first_is_served(
+    stweaver: Run, small: Path, tmp_path: Path, command: str
+) -> None:
+    page = ["-o", tmp_path / "page.html"] if command == "report" else []
+    result = stweaver(command, small, tmp_path / "missing.pickle", *page)
+    assert "missing.pickle: cannot be opened" in assert_one_line(result)
 
 
 def test_a_trace_of_one_request_is_planned_and_compared(answer: Answer, tmp_path: Path) -> None:

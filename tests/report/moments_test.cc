@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulate/replay.h"
+#include "simulate/simulate.h"
 #include "support/job.h"
 
 namespace stweaver {
@@ -70,7 +70,7 @@ TEST(PeakMoment, OfAnEmptyTraceIsNothing) {
 }
 
 StrandedMoment stranded_in(const Trace& trace) {
-  CachingAllocator allocator{AllocatorSettings()};
+  CachingAllocator allocator(settings_of(trace, AllocatorKind::kNative));
   return stranded_moment(trace, replay(trace, allocator).reserves);
 }
 
@@ -88,6 +88,18 @@ TEST(StrandedMoment, IsJustBeforeTheReserveReachesItsPeak) {
   EXPECT_EQ(moment.allocated, 512);
   EXPECT_EQ(moment.requested, 5);
   ASSERT_EQ(moment.segments.size(), 2);
+}
+
+TEST(StrandedMoment, IsOfTheJobsOwnSettings) {
+  Job job;
+  job.allocate(5 * kMiB);
+  job.allocate(600 * kMiB);
+  Trace trace = job.trace();
+  trace.settings = "large_segment_size_mb:512";
+  const StrandedMoment moment = stranded_in(trace);
+  EXPECT_EQ(moment.reserved, 512 * kMiB);
+  ASSERT_TRUE(moment.request);
+  EXPECT_EQ(moment.request->size, 600 * kMiB);
 }
 
 TEST(StrandedMoment, KnowsNoRequestWhereAllWasThereBefore) {

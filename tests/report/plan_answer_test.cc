@@ -30,8 +30,9 @@ PlanAnswer some_plan() {
 
 TEST(PlanJson, HasItsFields) {
   const ordered_json json = plan_json(some_plan());
-  EXPECT_THAT(fields_of(json), ElementsAre("trace", "requests", "unplanned", "lower_bound", "peak", "gap",
-                                           "ratio", "seconds", "threads", "winner", "stream_gap", "stopped"));
+  EXPECT_THAT(fields_of(json),
+              ElementsAre("trace", "requests", "unplanned", "lower_bound", "peak", "gap", "ratio", "seconds",
+                          "threads", "winner", "stream_gap", "steps_differ", "stopped"));
   expect_integers(json, {"requests", "unplanned", "lower_bound", "peak", "gap", "threads", "stream_gap"});
   EXPECT_EQ(json["gap"], kGiB);
   EXPECT_EQ(json["peak"], 3 * kGiB);
@@ -59,6 +60,14 @@ TEST(PlanText, SaysThatItWasStopped) {
   answer.stopped = true;
   EXPECT_THAT(plan_text(answer), HasSubstr("stopped before its time: this is the best plan until then"));
   EXPECT_EQ(plan_json(answer)["stopped"], true);
+}
+
+TEST(PlanText, SaysThatNoPlanOfSuchStepsIsFollowed) {
+  PlanAnswer answer = some_plan();
+  EXPECT_THAT(plan_text(answer), Not(HasSubstr("steps differ")));
+  answer.steps_differ = true;
+  EXPECT_THAT(plan_text(answer), HasSubstr("its steps differ, each in sizes of its own"));
+  EXPECT_EQ(plan_json(answer)["steps_differ"], true);
 }
 
 TEST(PlanText, LeavesOutWhatDoesNotApply) {
