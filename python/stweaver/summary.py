@@ -9,7 +9,10 @@ def fate_of(device: DeviceStats) -> str:
     """Say whether a plan was followed, and if not why."""
     if device.plans > 0:
         return "followed a plan made on the way"
-    return f"followed no plan{': ' + device.why_no_plan if device.why_no_plan else ''}"
+    why = device.why_no_plan
+    if device.steps == 0:  # of an optimizer that is not PyTorch's, say
+        why = "no step was seen; call stweaver.mark_step() at the end of each"
+    return f"followed no plan{': ' + why if why else ''}"
 
 
 def lines(
@@ -40,9 +43,10 @@ def lines(
 def _memory(device: DeviceStats, hold: int) -> str:
     peaks, last = device.peaks, device.last_step.peaks
     allowed = f" of {hold / GIB:.2f} GiB to hold" if hold else ""
+    late = f"; last step {100 * last.efficiency:.1f} %" if device.steps > 0 else ""
     return (
         f"{peaks.requested / GIB:.2f} GiB asked for, {peaks.reserved / GIB:.2f} GiB reserved{allowed} "
-        f"({100 * peaks.efficiency:.1f} %; last step {100 * last.efficiency:.1f} %)"
+        f"({100 * peaks.efficiency:.1f} %{late})"
     )
 
 

@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import lzma
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,9 @@ _UNPACKERS: dict[bytes, _Opener] = {
     b"BZh": cast(_Opener, bz2.open),
 }
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+# What src/archive takes: a small file may stand for a little more.
+_MOST_PACKED = 1000
+_SMALL = 64 << 20  # bytes
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
 
@@ -84,9 +86,16 @@ def _unpacked(trace: Path) -> Iterator[Path]:
 
 
 def _unpack(opener: _Opener, trace: Path, plain: Path) -> None:
+    most = _SMALL + _MOST_PACKED * trace.stat().st_size
     try:
         with opener(trace) as packed, plain.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
+            while piece := packed.read(1 << 20):
+                file.write(piece)
+                if file.tell() > most:
+                    raise Error(
+                        f"{trace}: unpacks to more than {_MOST_PACKED} times its size: "
+                        "no trace is packed like that"
+                    )
     except (EOFError, lzma.LZMAError, OSError) as error:
         raise Error(
             f"cannot unpack {trace}: {error}; is the file whole, and is there room in {plain.parent}?"

@@ -291,7 +291,7 @@ void Session::empty_cache() {
     const RuntimeStatistics now = place.allocator.statistics();
     const std::scoped_lock lock(log_mutex_);
     // As a recording counts: each request so far is an event, and so is the end of each that is gone.
-    if (!place.simulated) place.emptied.push_back(2 * now.served.all() - now.blocks);
+    place.emptied.push_back(2 * now.served.all() - now.blocks);
   });
   // To wait for work spoils a graph that is captured.
   if (captures()) return for_each_place([](Place& place) { place.upstream->empty_cache(); });

@@ -55,6 +55,9 @@ def test_it_says_what_pytorch_would_have_reserved_where_that_is_known(requested:
 def test_it_says_why_no_plan_was_followed() -> None:
     assert line(stats(plans=0, why_no_plan="steps differ")).endswith("; followed no plan: steps differ")
     assert line(stats(plans=0)).endswith("; followed no plan")
+    unseen = line(stats(plans=0, steps=0))
+    assert unseen.endswith("plan: no step was seen; call stweaver.mark_step() at the end of each")
+    assert "41.00 GiB reserved (97.6 %); " in unseen
 
 
 def test_a_device_that_was_asked_for_nothing_has_no_line() -> None:

@@ -249,8 +249,9 @@ print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0
 def test_a_script_that_enables_it_may_have_the_line_at_exit_too(python: Run) -> None:
     program = "import torch, stweaver; {}; torch.ones(1 << 20)"
     line = (
-        r"stweaver: device 0: 0.00 GiB asked for, 0.01 GiB reserved \(\S+ %; last step \S+ %\); "
-        r"0.0 s in STWeaver \(\S+ % of the run\); 0 % of 1 requests planned; followed no plan\n"
+        r"stweaver: device 0: 0.00 GiB asked for, 0.01 GiB reserved \(\S+ %\); "
+        r"0.0 s in STWeaver \(\S+ % of the run\); 0 % of 1 requests planned; followed no plan: "
+        r"no step was seen; call stweaver.mark_step\(\) at the end of each\n"
     )
     once = "stweaver.enable(device='cpu', summary=True)"
     for enable in (once, f"{once}; {once}", f"{once}; stweaver.disable(); {once}"):
