@@ -13,7 +13,6 @@ constexpr Index kNever = -1;
 /// How far each diagonal x - y = k got with a given number of differences: x for every other diagonal.
 class Frontier {
  public:
-  Frontier() = default;
   Frontier(Index lowest, Index highest)
       : lowest_(lowest), reached_(static_cast<std::size_t>((highest - lowest) / 2 + 1), kNever) {}
 
