@@ -10,7 +10,7 @@ def fate_of(device: DeviceStats) -> str:
     if device.plans > 0:
         return "followed a plan made on the way"
     why = device.why_no_plan
-    if device.steps == 0:  # of an optimizer that is not PyTorch's, say
+    if not why and device.steps == 0:  # the optimizer is not PyTorch's, say
         why = "no step was seen; call stweaver.mark_step() at the end of each"
     return f"followed no plan{': ' + why if why else ''}"
 

@@ -58,6 +58,7 @@ def test_it_says_why_no_plan_was_followed() -> None:
     unseen = line(stats(plans=0, steps=0))
     assert unseen.endswith("plan: no step was seen; call stweaver.mark_step() at the end of each")
     assert "41.00 GiB reserved (97.6 %); " in unseen
+    assert line(stats(plans=0, steps=0, why_no_plan="damaged")).endswith("; followed no plan: damaged")
 
 
 def test_a_device_that_was_asked_for_nothing_has_no_line() -> None:
