@@ -65,6 +65,7 @@ JOBS = {
     "ignite": Job("libraries", ("--library", "ignite"), steps=24),
     "x_transformers": Job("libraries", ("--library", "x_transformers"), steps=24),
     "peft": Job("libraries", ("--library", "peft"), steps=18),
+    "litgpt": Job("litgpt_pretrain", steps=24),
     "nested": Job("nested", steps=24),
     "clip": Job("vision", ("--model", "clip"), steps=16),
     "videomae": Job("vision", ("--model", "videomae"), steps=16),

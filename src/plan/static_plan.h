@@ -84,6 +84,15 @@ std::size_t planned_slots(const Plan& plan);
 /// The arena, and what slots take of gaps.
 Bytes planned_bytes(const Plan& plan);
 
+/// Slots that live at one time.
+struct LivingSlots {
+  std::int64_t count = 0;
+  Bytes bytes = 0;
+};
+/// What lives when each request comes, itself included: those of the prologue, and twice those of what
+/// repeats, since lives reach into the next step.
+std::vector<LivingSlots> living_at_births(const Plan& plan);
+
 /// A number that two traces share only if they hold the same requests at the same times.
 std::uint64_t fingerprint_of(const Trace& trace);
 

@@ -50,6 +50,7 @@ class Accounts {
   [[nodiscard]] Meters meters() const { return tally_.meters(); }
   void reset_peaks() { tally_.reset_peaks(statistics_.reserved()); }
   void reset_accumulated() { tally_.reset_accumulated(); }
+  [[nodiscard]] Bytes requested() const { return statistics_.requested; }
   /// Whether more was reserved in the last step than ever before.
   [[nodiscard]] bool peak_was_raised() const { return peak_was_raised_; }
   /// Whether the driver was called for memory in the last step.

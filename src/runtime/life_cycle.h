@@ -16,16 +16,9 @@
 
 namespace stweaver {
 
-/// What goes on beside serving requests.
-///
-///   kRecording --enough steps--> kPlanning --plan adopted--> kFollowing
-///       ^  ^                         |                        |      |
-///       |  |                no plan  v          the job has   |      | hardly a request
-///       |  +------ steps ------- kResting <-----changed-------|------+ finds its place
-///       +-------------------------------------- changed ------+
-///
-/// A plan that is followed stays in force while another is made. Requests are written down until the planner
-/// is done, so that a recording that was too short just goes on.
+/// What goes on beside serving requests; docs/runtime.md, section 5, has a drawing. A plan that is followed
+/// stays in force while another is made. Requests are written down until the planner is done, so that a
+/// recording that was too short just goes on.
 enum class Stage : std::uint8_t {
   kRecording,  ///< every request is written down
   kPlanning,   ///< a thread works on what was recorded, or its plan waits for a step that it foretells

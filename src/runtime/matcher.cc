@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 namespace stweaver {
@@ -23,13 +24,17 @@ Matcher::Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy)
     : index_(std::move(index)),
       policy_(&policy),
       followers_(index_->streams().size(), Follower(index_->lengths())),
-      steps_begun_(index_->plan().prologue == 0 ? 1 : 0) {
+      steps_begun_(index_->plan().prologue == 0 ? 1 : 0),
+      begin_(steps_begun_ == 1 ? 0 : kNowhere) {
   planned_stream_.reserve(64);
 }
 
 void Matcher::begin_step() {
   const Plan& plan = index_->plan();
   const bool repeats = ++steps_begun_ > plan.prologue_steps;
+  const std::size_t turn = repeats ? (steps_begun_ - plan.prologue_steps - 1) % plan.steps : 0;
+  begin_ = repeats ? plan.prologue + turn * ((plan.slots.size() - plan.prologue) / plan.steps) : kNowhere;
+  beside_.reset();
   for (std::size_t s = 0; s < followers_.size(); ++s) {
     Follower& follower = followers_[s];
     // A stream that is nothing like the one it was taken for is another one.
@@ -43,13 +48,16 @@ void Matcher::begin_step() {
     const PlannedStream& stream = index_->streams()[s];
     const std::size_t length = (stream.entries.size() - stream.prologue) / plan.steps;
     const std::size_t before = follower.cursors.first;
-    follower.cursors = {stream.prologue + (steps_begun_ - plan.prologue_steps - 1) % plan.steps * length};
+    follower.cursors = {stream.prologue + turn * length};
     follower.cursors.add(before);
   }
 }
 
-std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes size, Pool pool) {
-  Asked asked = {size, pool};
+std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes size, Pool pool,
+                                    std::optional<Bytes> alive) {
+  Asked asked = {size, pool, alive};
+  if (alive && !beside_ && begin_ < index_->plan().slots.size())
+    beside_ = *alive - index_->alive_before(begin_);
   const std::optional<std::size_t> planned = planned_stream_of(stream, handle, asked);
   if (!planned) return std::nullopt;
   Follower& follower = followers_[*planned];
@@ -209,7 +217,13 @@ std::size_t Matcher::find_size(const PlannedStream& stream, std::size_t from, st
   return kNowhere;
 }
 
-/// The entry at which the last sizes end; if the plan has them several times, the nearest ahead.
+/// By how many bytes more or less lives than when the entry's request comes; 0 where that is not known.
+Bytes Matcher::out_of_place(const Entry& entry, const Asked& asked) const {
+  return asked.alive && beside_ ? std::abs(*asked.alive - *beside_ - index_->alive_before(entry.slot)) : 0;
+}
+
+/// The entry at which the last sizes end; if the plan has them several times, the one that agrees best with
+/// what lives, and of equals the nearest ahead.
 std::size_t Matcher::find_anchor(const PlannedStream& stream, const Follower& follower,
                                  const Asked& asked) const {
   const std::optional<std::uint64_t> hash = follower.trail.hash(index_->plan().alignment);
@@ -218,13 +232,17 @@ std::size_t Matcher::find_anchor(const PlannedStream& stream, const Follower& fo
   const std::size_t end = part_end(stream, next);
   const auto less = [](const PlannedStream::Anchor& anchor, std::uint64_t h) { return anchor.hash < h; };
   auto at = std::lower_bound(stream.anchors.begin(), stream.anchors.end(), *hash, less);
-  std::size_t first = kNowhere;
-  for (; at != stream.anchors.end() && at->hash == *hash; ++at) {
-    if (at->entry >= end || !has_size(stream.entries[at->entry], asked)) continue;
-    if (at->entry >= next) return at->entry;
-    if (first == kNowhere && at->entry >= stream.prologue) first = at->entry;
+  std::size_t best = kNowhere;
+  std::pair<Bytes, bool> least = {std::numeric_limits<Bytes>::max(), true};
+  for (; at != stream.anchors.end() && at->hash == *hash && at->entry < end; ++at) {
+    const Entry& entry = stream.entries[at->entry];
+    const bool is_behind = at->entry < next;
+    if ((is_behind && at->entry < stream.prologue) || !has_size(entry, asked)) continue;
+    const std::pair<Bytes, bool> odds = {out_of_place(entry, asked), is_behind};
+    if (odds < least) best = at->entry;
+    least = std::min(least, odds);
   }
-  return first;
+  return best;
 }
 
 }  // namespace stweaver

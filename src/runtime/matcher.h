@@ -27,7 +27,8 @@ struct Match {
 /// Follows each stream's slots in order. A request takes its stream's next slot if that is of its size. If it
 /// is not, there are several readings: the request is not in the plan; it is the next one, of another size;
 /// what lies before a slot of its size was left out; the last kAnchor sizes occur elsewhere in the plan; a
-/// step begins. Two readings are cursors, which advance together until one disagrees with what comes.
+/// step begins. Two readings are cursors, which advance together until one disagrees with what comes. Where
+/// the plan has the last sizes several times, what lives tells: an evaluation leaves no gradients behind.
 ///
 /// At the end of the step the matcher begins it again, and so it does at each step boundary, wherever it was;
 /// if what comes contradicts that, it goes on where it was.
@@ -36,8 +37,9 @@ class Matcher {
   Matcher(std::shared_ptr<const PlanIndex> index, const Policy& policy);
 
   /// The slot of a request of stream number `stream`, whose handle is `handle`; nothing when the plan has
-  /// none.
-  std::optional<Match> match(StreamIndex stream, Stream handle, Bytes size, Pool pool);
+  /// none. `alive`: bytes asked for by all living blocks, where that is known.
+  std::optional<Match> match(StreamIndex stream, Stream handle, Bytes size, Pool pool,
+                             std::optional<Bytes> alive = {});
 
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
@@ -63,6 +65,7 @@ class Matcher {
   struct Asked {
     Bytes size = 0;
     Pool pool = 0;
+    std::optional<Bytes> alive;
     const std::vector<Length>* lengths = nullptr;  ///< Follower::lengths; nullptr where none is known
   };
 
@@ -106,6 +109,7 @@ class Matcher {
   Found look_around(const PlannedStream& stream, Cursors& cursors, const Asked& asked) const;
   [[nodiscard]] std::size_t find_size(const PlannedStream& stream, std::size_t from, std::size_t reach,
                                       const Asked& asked) const;
+  [[nodiscard]] Bytes out_of_place(const Entry& entry, const Asked& asked) const;
   [[nodiscard]] std::size_t find_anchor(const PlannedStream& stream, const Follower& follower,
                                         const Asked& asked) const;
 
@@ -114,6 +118,8 @@ class Matcher {
   std::vector<Follower> followers_;          ///< by stream of the plan
   std::vector<std::size_t> planned_stream_;  ///< by stream; kNowhere where it has none
   std::size_t steps_begun_;                  ///< a plan without a prologue begins with a step
+  std::size_t begin_;                        ///< the slot that the step begins with; kNowhere in a prologue
+  std::optional<Bytes> beside_;              ///< bytes of no slot that lived then
 };
 
 }  // namespace stweaver

@@ -40,7 +40,8 @@ Time PlanFollower::life_of(std::size_t number) const {
 }
 
 Advice PlanFollower::advise(const AllocParams& asked) {
-  const std::optional<Match> match = matcher_.match(asked.stream, asked.handle, asked.size, asked.pool);
+  const std::optional<Match> match =
+      matcher_.match(asked.stream, asked.handle, asked.size, asked.pool, asked.alive);
   if (asked.pool != 0) return {.why = Unplanned::kPool};  // but it had its turn among the slots
   if (!match || match->guess) {
     // A guess tells how long such a request lives. But it may be the next slot's after all, of another size;

@@ -23,6 +23,7 @@ struct AllocParams {
   StreamIndex stream = kNoStream;
   Stream handle = 0;  ///< of the stream
   Pool pool = 0;
+  Bytes alive = 0;  ///< asked for by all blocks that live
 };
 
 /// Why a request was served by no plan.

@@ -7,7 +7,10 @@
 namespace stweaver {
 
 PlanIndex::PlanIndex(Plan plan)
-    : plan_(std::move(plan)), layout_(plan_), planned_bytes_(stweaver::planned_bytes(plan_)) {
+    : plan_(std::move(plan)),
+      layout_(plan_),
+      planned_bytes_(stweaver::planned_bytes(plan_)),
+      living_(living_at_births(plan_)) {
   if (plan_.alignment % kAlignment != 0) {
     fail("a plan with an alignment of ", plan_.alignment, " bytes cannot be followed: make one with ",
          kAlignment);
@@ -53,26 +56,10 @@ void PlanIndex::find_anchors(PlannedStream& stream) const {
   });
 }
 
-/// Slots alive over the prologue and two rounds of what repeats, since lives reach into the next.
 void PlanIndex::count() {
-  const std::size_t step = plan_.slots.size() - plan_.prologue;
-  std::vector<std::ptrdiff_t> change(plan_.slots.size() + step + 1);
-  const auto add = [&](std::size_t birth, Time death) {
-    ++change[birth];
-    if (death < static_cast<Time>(change.size())) --change[static_cast<std::size_t>(death)];
-  };
-  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
-    const Slot& slot = plan_.slots[i];
-    add(i, slot.death);
-    if (i >= plan_.prologue && slot.death != kForever) add(i + step, slot.death + static_cast<Time>(step));
-    if (i >= plan_.prologue && has_place(i)) ++planned_in_step_;
-  }
+  for (std::size_t i = plan_.prologue; i < plan_.slots.size(); ++i) planned_in_step_ += has_place(i) ? 1 : 0;
   planned_in_step_ /= static_cast<std::int64_t>(plan_.steps);
-  std::ptrdiff_t alive = 0;
-  for (const std::ptrdiff_t more : change) {
-    alive += more;
-    most_alive_ = std::max(most_alive_, static_cast<std::size_t>(alive));
-  }
+  for (const LivingSlots& living : living_) most_alive_ = std::max(most_alive_, living.count);
 }
 
 }  // namespace stweaver

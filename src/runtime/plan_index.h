@@ -71,16 +71,16 @@ class PlanIndex {
   /// The plan must be one that read_plan() or synthesize() returned. Error when its alignment is no multiple
   /// of kAlignment: tensors need it.
   explicit PlanIndex(Plan plan);
-  PlanIndex(const PlanIndex&) = delete;
-  PlanIndex& operator=(const PlanIndex&) = delete;
-  PlanIndex(PlanIndex&&) = delete;
-  PlanIndex& operator=(PlanIndex&&) = delete;
-  ~PlanIndex() = default;
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<PlannedStream>& streams() const { return streams_; }
   /// The most slots alive at one time, so that tables can be made large enough.
-  [[nodiscard]] std::size_t most_alive() const { return most_alive_; }
+  [[nodiscard]] std::int64_t most_alive() const { return most_alive_; }
+  /// Bytes of the slots that live when a slot's request comes; of what repeats, when it comes again.
+  [[nodiscard]] Bytes alive_before(std::size_t slot) const {
+    const std::size_t before = slot < plan_.prologue ? 0 : plan_.slots.size() - plan_.prologue;
+    return living_[before + slot].bytes - plan_.slots[slot].size;
+  }
   /// How many lengths the sizes of slots follow, at least one.
   [[nodiscard]] std::size_t lengths() const { return lengths_; }
   /// Slots of a step that have a place.
@@ -103,10 +103,11 @@ class PlanIndex {
   const Plan plan_;
   const Layout layout_;
   const Bytes planned_bytes_;
-  std::vector<Interval> gaps_;  ///< by slot
+  const std::vector<LivingSlots> living_;  ///< as living_at_births()
+  std::vector<Interval> gaps_;             ///< by slot
   std::vector<PlannedStream> streams_;
   std::size_t lengths_ = 1;
-  std::size_t most_alive_ = 0;
+  std::int64_t most_alive_ = 0;
   std::int64_t planned_in_step_ = 0;
 };
 

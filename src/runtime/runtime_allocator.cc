@@ -82,7 +82,7 @@ void* RuntimeAllocator::place(Bytes size, Stream stream, Pool pool, Unplanned& w
 
 AllocParams RuntimeAllocator::params_of(Bytes size, Stream stream, Pool pool) {
   const Bytes alignment = follower_ ? follower_->plan().alignment : kAlignment;
-  return {size, align_up(size, alignment), order_.index_of(stream), stream, pool};
+  return {size, align_up(size, alignment), order_.index_of(stream), stream, pool, accounts_.requested()};
 }
 
 /// In the plan's range: at the planned place, or where the plan leaves a gap alone while the request lives.
@@ -257,10 +257,7 @@ bool RuntimeAllocator::reclaim() {
     accounts_.note_reclaim();
     note_arena();
   }
-  upstream_.empty_cache();
-  const Bytes reserved = upstream_.reserved();
-  const std::scoped_lock lock(mutex_);
-  accounts_.note_fallback(reserved);
+  empty_upstream();
   return true;
 }
 

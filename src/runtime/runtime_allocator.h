@@ -45,11 +45,6 @@ class RuntimeAllocator {
  public:
   /// Both must outlive this. Ends only when no block is in use: blocks in the arena lose their memory.
   RuntimeAllocator(Device& device, Upstream& upstream, const Policy& policy = {});
-  RuntimeAllocator(const RuntimeAllocator&) = delete;
-  RuntimeAllocator& operator=(const RuntimeAllocator&) = delete;
-  RuntimeAllocator(RuntimeAllocator&&) = delete;
-  RuntimeAllocator& operator=(RuntimeAllocator&&) = delete;
-  ~RuntimeAllocator() = default;
 
   /// A block of `size` bytes for use on `stream`; nullptr for size <= 0 and when out of memory, after all
   /// that is idle was given back. `pool` is 0 but for requests of CUDA graphs and MemPools, which are
@@ -153,6 +148,7 @@ class RuntimeAllocator {
   Grant take(Source source, Bytes offset, const AllocParams& asked);
   void* give(const AllocParams& asked, const Grant& grant, Unplanned why);
 
+  void empty_upstream();
   bool come_to_rest();
   bool reclaim();
   bool note_backing(bool has_memory);

@@ -49,25 +49,26 @@ void RuntimeAllocator::begin_step() {
     memory_.spare(plan_range(), as_planned && follower_->uses_all());
     note_arena();
   }
-  if (!empties) return;
-  upstream_.empty_cache();
-  const Bytes left = upstream_.reserved();
-  const std::scoped_lock lock(mutex_);
-  accounts_.note_fallback(left);
+  if (empties) empty_upstream();
 }
 
-bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven) {
-  upstream_.empty_cache();  // its idle memory is about to be the arena's
+void RuntimeAllocator::empty_upstream() {
+  upstream_.empty_cache();
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   accounts_.note_fallback(reserved);
+}
+
+bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_proven) {
+  empty_upstream();  // its idle memory is about to be the arena's
+  const std::scoped_lock lock(mutex_);
   const LastingBlocks lasting(memory_, blocks_, step_before_began_);
   const Interval region = memory_.addresses() > 0 ? memory_.region(Region::kPlanned) : Interval{};
   std::optional<Bytes> base = lasting.lowest_place(region, policy_.most_growth * plan->plan().arena);
   if (!base) base = lasting.lowest_place(region, plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();
-  blocks_.reserve(blocks_.size() + 2 * plan->most_alive());
+  blocks_.reserve(blocks_.size() + 2 * static_cast<std::size_t>(plan->most_alive()));
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, region.upper);
   if (is_proven) follower_->prove();
@@ -90,14 +91,12 @@ void RuntimeAllocator::drop_plan() {
 }
 
 void RuntimeAllocator::empty_cache() {
-  upstream_.empty_cache();
-  const Bytes reserved = upstream_.reserved();
+  empty_upstream();
   const std::scoped_lock lock(mutex_);
   pending_.release_passed();
   memory_.reclaim_all();
   refused_until_ = 0;
   note_arena();
-  accounts_.note_fallback(reserved);
 }
 
 void RuntimeAllocator::place_unplanned(bool on) {

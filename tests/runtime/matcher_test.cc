@@ -48,6 +48,12 @@ class Draft {
     return *this;
   }
 
+  /// The last slot lives until the request of this one comes.
+  Draft& until(std::size_t slot) {
+    plan_.slots.back().death = static_cast<Time>(slot);
+    return *this;
+  }
+
   /// So many steps repeat.
   Draft& steps(std::size_t count) {
     plan_.steps = count;
@@ -267,6 +273,35 @@ TEST_P(Plans, AreNotLostByAStepOfSomethingElse) {
   job.begin_step();
   for (Bytes i = 0; i < 200; ++i) job.ask(20 * kMiB + i * 512);
   expect_next_steps_right();
+}
+
+TEST(Matcher, TellsMicroBatchesApartByWhatLives) {
+  constexpr std::size_t kForth = 20;
+  constexpr std::size_t kBack = 300;
+  constexpr Bytes kWeights = 7 * kMiB;
+  Draft draft;
+  draft.add(2 * kMiB);
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+    for (Bytes i = 1; i <= Bytes{kForth}; ++i) draft.add(i * 512);
+    for (std::size_t i = 0; i < kBack; ++i) draft.add(kMiB).until(1 + 2 * (kForth + kBack));  // gradients
+  }
+  Matcher matcher(draft.index(), kPolicy);
+  const auto ask = [&](Bytes size, Bytes gradients) {
+    return slot_of(matcher.match(0, 0, size, 0, kWeights + gradients));
+  };
+  const auto last_of_forward_pass = [&](Bytes gradients) {
+    for (Bytes i = 1; i < Bytes{kForth}; ++i) ask(i * 512, gradients);
+    return ask(kForth * 512, gradients);
+  };
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(ask(2 * kMiB, 0), 0U);
+    EXPECT_EQ(last_of_forward_pass(0), kForth) << "an evaluation";
+    EXPECT_EQ(last_of_forward_pass(0), kForth) << "which leaves nothing behind";
+    for (std::size_t i = 0; i < kBack; ++i)
+      EXPECT_EQ(ask(kMiB, static_cast<Bytes>(i) * kMiB), 1 + kForth + i);
+    EXPECT_EQ(last_of_forward_pass(kBack * kMiB), 2 * kForth + kBack);
+    matcher.begin_step();
+  }
 }
 
 TEST(Matcher, StaysInThePrologueWhileThePlansStepsBeginInIt) {

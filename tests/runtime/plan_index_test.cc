@@ -65,7 +65,7 @@ TEST(PlanIndex, TellsHowEachSlotIsRecognized) {
 TEST(PlanIndex, OfAnEmptyPlanIsEmpty) {
   const PlanIndex index{Plan()};
   EXPECT_THAT(index.streams(), IsEmpty());
-  EXPECT_EQ(index.most_alive(), 0U);
+  EXPECT_EQ(index.most_alive(), 0);
 }
 
 TEST(PlanIndex, HandsOverWhatAnotherStreamHasBytesOf) {
@@ -108,7 +108,7 @@ TEST(PlanIndex, CountsTheMostThatLiveAtOnce) {
   const PlanIndex index(plan_with({slot_on(512, 0, 0, kForever), slot_on(512, 512, 0, 2),
                                    slot_on(512, 1024, 0, 4), slot_on(512, 1536, 0, 5)},
                                   1));
-  EXPECT_EQ(index.most_alive(), 3U);
+  EXPECT_EQ(index.most_alive(), 3);
 }
 
 TEST(PlanIndex, CountsAsListingAllLivesTells) {
@@ -122,21 +122,30 @@ TEST(PlanIndex, CountsAsListingAllLivesTells) {
     std::vector<Slot> slots;
     for (std::size_t i = 0; i < prologue + step; ++i) {
       const bool forever = i < prologue && any(1) == 0;
-      slots.push_back(slot_on(512, 0, 0, forever ? kForever : static_cast<Time>(i + 1 + any(step - 1))));
+      slots.push_back(slot_on(512 * static_cast<Bytes>(any(3) + 1), 0, 0,
+                              forever ? kForever : static_cast<Time>(i + 1 + any(step - 1))));
     }
     const PlanIndex index(plan_with(slots, prologue));
-    std::size_t most = 0;
+    std::int64_t most = 0;
     for (std::size_t now = 0; now < prologue + 3 * step; ++now) {
-      std::size_t alive = 0;
+      std::int64_t alive = 0;
+      Bytes bytes = 0;
       for (std::size_t i = 0; i < slots.size(); ++i) {
         for (std::size_t turn = 0; turn < (i < prologue ? 1U : 3U); ++turn) {
           const Time shift = static_cast<Time>(turn * step);
           const bool born = i + turn * step <= now;
           const bool dead = slots[i].death != kForever && slots[i].death + shift <= static_cast<Time>(now);
-          if (born && !dead) ++alive;
+          if (!born || dead) continue;
+          ++alive;
+          bytes += slots[i].size;
         }
       }
       most = std::max(most, alive);
+      const bool comes_again = now >= prologue + step;
+      const std::size_t slot = now < prologue ? now : prologue + (now - prologue) % step;
+      if (slot < prologue || comes_again) {
+        EXPECT_EQ(index.alive_before(slot), bytes - slots[slot].size);
+      }
     }
     EXPECT_EQ(index.most_alive(), most);
   }
