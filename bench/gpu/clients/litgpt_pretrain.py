@@ -28,7 +28,7 @@ def main() -> None:
             pass
 
         def train_dataloader(self) -> Any:  # noqa: ANN401
-            texts = torch.randint(0, VOCABULARY, (16 * (STEPS + 1), LENGTH + 1))
+            texts: Any = torch.randint(0, VOCABULARY, (16 * (STEPS + 1), LENGTH + 1))
             return torch.utils.data.DataLoader(texts, batch_size=BATCH)
 
         val_dataloader = train_dataloader
