@@ -293,7 +293,7 @@ class VaryingSizes {
   std::vector<Sizes> sizes_;  ///< by row, by step
 };
 
-/// What may lie idle of sizes that follow nothing, beside all bytes that vary.
+/// What may lie idle of sizes that follow nothing, and of what steps lack, beside all bytes that vary.
 struct Leftover {
   double all = 0;
   double idle = 0;
@@ -431,19 +431,18 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
 }
 
 bool lengths_foretell_sizes(const Pattern& pattern) {
-  // Where all sizes follow one length they tell which request is which; where they follow several, the order
-  // has to.
+  // What a step lacks lies idle in it. And where sizes follow several lengths they do not tell which request
+  // is which: the order has to.
   const bool has_several = pattern.lengths.size() > 1;
   const std::vector<std::size_t> steps = steps_with_each(pattern);
+  const auto all = static_cast<double>(pattern.steps.size());
   Leftover leftover = dynamic_leftover(pattern);
   for (std::size_t p = 0; p < steps.size(); ++p) {
     const Position& position = pattern.positions[p];
     const bool varies = position.kind == PositionKind::kVarying && position.size != position.smallest;
-    if (has_several && steps[p] < pattern.steps.size()) {
-      leftover.idle += static_cast<double>(position.size);
-    } else if (varies) {
-      leftover.add(position, position.is_foretold);
-    }
+    if (varies) leftover.add(position, position.is_foretold);
+    const double lacking = 1 - static_cast<double>(steps[p]) / all;
+    if (lacking > 0) leftover.idle += (has_several ? 1 : lacking) * static_cast<double>(position.size);
   }
   return leftover.is_small() && (!has_several || lengths_go_together(pattern));
 }

@@ -32,8 +32,9 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 bool are_about_equal(double expected, double size);
 
 /// Whether the lengths that fit_to_longest() found tell what sizes become in longer batches than were seen:
-/// of sizes that follow none, what the largest has over the smallest comes to a 600th of all bytes that vary
-/// at most. And whether they go together: where one is longer no other is shorter.
+/// of sizes that follow none, what the largest has over the smallest comes, with what steps lack on average
+/// (of several lengths: at all), to a 600th of all bytes that vary at most. And whether they go together:
+/// where one is longer no other is shorter.
 bool lengths_foretell_sizes(const Pattern& pattern);
 
 /// Finds the lengths that sizes follow, and with which power of which each position grows, and lets each be

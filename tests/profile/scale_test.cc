@@ -171,7 +171,8 @@ struct TwoLengths {
   std::vector<Bytes> first = {300, 200, 240, 400, 310, 280};
   std::vector<Bytes> second;            ///< of the last layers
   bool keeps_second = true;             ///< until the step ends
-  std::optional<std::size_t> odd = {};  ///< a step that makes one request more
+  std::optional<std::size_t> odd = {};  ///< a step that makes one request more, of 0.2 % of its bytes
+  Bytes odd_size = 900'000;
 };
 
 /// Steps of one batch each.
@@ -190,7 +191,7 @@ Trace job_of(const TwoLengths& lengths) {
       }
     }
     job.free_all(kept);
-    if (step == lengths.odd) job.touch(4'000'000);
+    if (step == lengths.odd) job.touch(lengths.odd_size);
   }
   job.mark("end");
   return job.trace();
@@ -220,6 +221,11 @@ TEST(Scale, LengthsHaveToGoTogetherWhereTheyMatter) {
 TEST(Scale, WhereSizesFollowSeveralLengthsAllStepsMakeTheSameRequests) {
   EXPECT_TRUE(is_foretold(job_of({.second = TwoLengths().first, .odd = 3}))) << "one length tells them apart";
   EXPECT_FALSE(is_foretold(job_of({.second = kAlong, .odd = 3})));
+}
+
+TEST(Scale, WhatStepsLackLiesIdle) {
+  const TwoLengths much = {.second = TwoLengths().first, .odd = 3, .odd_size = 4'000'000};
+  EXPECT_FALSE(is_foretold(job_of(much))) << "five of six steps lack 0.8 % of what the sixth asks for";
 }
 
 /// The length in whole tiles of so many rows.
