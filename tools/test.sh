@@ -11,8 +11,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=tools/environment.sh
 . tools/environment.sh
-readonly all=(python_packages release asan null_cuda tsan fuzzers format shell_lint docs python_lint tidy release_tests
-              asan_tests tsan_tests asan_command python_tests wheel null_tests wheel_tests fuzz)
+# Those of one process come before others that can fill the processor that it leaves free.
+readonly all=(python_packages release asan null_cuda tsan fuzzers null_tests format shell_lint docs python_lint tidy
+              release_tests asan_tests tsan_tests asan_command python_tests wheel wheel_tests fuzz)
 readonly -A needs=([docs]=python_packages [python_lint]=python_packages [tidy]=python_packages
                    [null_cuda]=python_packages [wheel]=python_packages [release_tests]=release [quick_tests]=release
                    [quick_python]=release [asan_tests]=asan [tsan_tests]=tsan [wheel_tests]=wheel
