@@ -42,7 +42,7 @@ void Matcher::begin_step() {
       planned_stream_[follower.stream] = kNowhere;
       follower.stream = kNoStream;
     }
-    follower.matched = follower.lost = 0;
+    follower.matched = follower.lost = follower.first_lost = 0;
     std::ranges::fill(follower.lengths, Length());
     if (!repeats) continue;
     const PlannedStream& stream = index_->streams()[s];
@@ -67,7 +67,8 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   const Found found = follow(slots, follower, asked);
   const bool is_sure = found.entry != kNowhere && !found.guess;
   follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
-  ++(is_sure ? follower.matched : follower.lost);
+  (is_sure ? follower.matched : follower.lost) += size;
+  if (!is_sure && follower.first_lost == 0) follower.first_lost = size;
   if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];
   return Match{entry.slot, found.guess, note_share(follower, entry, asked)};
@@ -85,7 +86,8 @@ bool Matcher::is_astray(StreamIndex stream) const {
 
 bool Matcher::knows(StreamIndex stream) const {
   const Follower* const follower = follower_of(stream);
-  return follower != nullptr && (follower->lost - 1) * policy_->misfit_share <= follower->matched;
+  return follower != nullptr &&
+         (follower->lost - follower->first_lost) * policy_->misfit_share <= follower->matched;
 }
 
 /// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a

@@ -44,8 +44,8 @@ class Matcher {
   /// Whether the stream's last requests were nothing like the plan: it does something else for now.
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
-  /// Whether all of the stream's requests in this step were the plan's for sure, but for one, which may be
-  /// the first of a stream that no handle tells, and 1/Policy::misfit_share of the others.
+  /// Whether what the stream asked for in this step was the plan's for sure, but for one request, which may
+  /// be the first of a stream that no handle tells, and 1/Policy::misfit_share of the bytes of the others.
   [[nodiscard]] bool knows(StreamIndex stream) const;
 
   /// A step begins.
@@ -69,8 +69,7 @@ class Matcher {
     const std::vector<Length>* lengths = nullptr;  ///< Follower::lengths; nullptr where none is known
   };
 
-  /// Where the job may have got to: the entry that most likely comes next, and another that may. More of them
-  /// take requests of an evaluation for planned ones (docs/results/tried.md).
+  /// The entry that most likely comes next, and another that may; more were tried (docs/results/tried.md).
   struct Cursors {
     std::size_t first = 0;
     std::size_t other = kNowhere;
@@ -88,8 +87,9 @@ class Matcher {
     std::vector<Length> lengths;     ///< of the step
     std::size_t unmatched = 0;       ///< requests since the last one that was matched for sure
     StreamIndex stream = kNoStream;  ///< whose requests it follows
-    std::int64_t matched = 0;        ///< in this step, for sure
-    std::int64_t lost = 0;           ///< in this step: the others
+    Bytes matched = 0;               ///< in this step, by requests that were matched for sure
+    Bytes lost = 0;                  ///< in this step, by the others
+    Bytes first_lost = 0;            ///< by the first of those
   };
 
   struct Found {

@@ -1,5 +1,4 @@
-// The table of rules: every number by which the run time trades one thing for another, those of memory
-// included.
+// The table of rules: every number by which the run time, memory included, trades one thing for another.
 #pragma once
 
 #include <cstddef>

@@ -30,8 +30,7 @@ namespace stweaver {
 ///    memory would exceed its budget, in any gap of the plan's range;
 /// 4. else from the upstream allocator.
 ///
-/// The plan owns addresses, never memory: that follows demand (memory.h). Adopting a plan, changing it or
-/// leaving it maps nothing, and a wrong plan costs no more memory than none.
+/// The plan owns addresses, never memory: that follows demand (memory.h), and adopting a plan maps nothing.
 ///
 /// The plan is advice: every grant asks the free space first, so two living blocks never share a byte,
 /// whatever the plan says and whatever the job does. Memory freed on one stream goes to another only behind

@@ -372,9 +372,18 @@ TEST_F(PlanFollowerTest, RaisesNothingWhereTheJobDoesSomethingElse) {
   follower.prove();
   follower.begin_step();
   follower.advise(params(16 * kMiB));
-  for (int i = 0; i < 4; ++i) follower.advise(params(900));
+  for (int i = 0; i < 4; ++i) follower.advise(params(kMiB));
   follower.advise(params(20 * kMiB));
   EXPECT_EQ(follower.range().length(), 640 * kMiB) << "an evaluation, perhaps";
+}
+
+TEST_F(PlanFollowerTest, RaisesSlotsWhateverTinyRequestsThePlanDoesNotKnow) {
+  PlanFollower follower(stack(StepShape::kVarying, 40, 16 * kMiB), kBase, policy);
+  follower.prove();
+  follower.begin_step();
+  follower.advise(params(16 * kMiB));
+  for (int i = 0; i < 4; ++i) follower.advise(params(900));
+  EXPECT_TRUE(follower.advise(params(20 * kMiB)).place);
 }
 
 TEST_F(PlanFollowerTest, RaisesSlotsInTilesToWholeTiles) {
@@ -428,7 +437,7 @@ TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsRaisedWhereItKnowsTheRequests) {
 TEST_F(PlanFollowerTest, APlanThatNoStepWasAsIsNotRaisedByAnotherJob) {
   PlanFollower follower(stack(StepShape::kVarying, 5, 16 * kMiB), kBase, policy);
   follower.begin_step();
-  for (int i = 0; i < 3; ++i) follower.advise(params(512));
+  for (int i = 0; i < 3; ++i) follower.advise(params(kMiB));
   follower.advise(params(16 * kMiB));
   EXPECT_EQ(follower.advise(params(20 * kMiB)).why, Unplanned::kTooLarge);
   EXPECT_EQ(follower.range().length(), 80 * kMiB);
