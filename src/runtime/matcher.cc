@@ -67,7 +67,8 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   const Found found = follow(slots, follower, asked);
   const bool is_sure = found.entry != kNowhere && !found.guess;
   follower.unmatched = is_sure ? 0 : follower.unmatched + 1;
-  (is_sure ? follower.matched : follower.lost) += size;
+  Bytes& bytes = is_sure ? follower.matched : follower.lost;
+  bytes = std::min(bytes + size, kMostMemory);
   if (!is_sure && follower.first_lost == 0) follower.first_lost = size;
   if (found.entry == kNowhere) return std::nullopt;
   const Entry& entry = slots.entries[found.entry];
@@ -85,9 +86,8 @@ bool Matcher::is_astray(StreamIndex stream) const {
 }
 
 bool Matcher::knows(StreamIndex stream) const {
-  const Follower* const follower = follower_of(stream);
-  return follower != nullptr &&
-         (follower->lost - follower->first_lost) * policy_->misfit_share <= follower->matched;
+  const Follower* const found = follower_of(stream);
+  return found != nullptr && found->lost - found->first_lost <= found->matched / policy_->misfit_share;
 }
 
 /// The stream of the plan that a stream's requests follow. Handles differ from process to process, so a
