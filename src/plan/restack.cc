@@ -49,52 +49,19 @@ class Skyline {
   std::vector<Bytes> any_;    ///< of the highest time below a node
 };
 
-/// What stays where it is.
-class Standing {
- public:
-  void add(const Interval& place, Time death) { all_.push_back({.place = place, .death = death}); }
-  void sort() {
-    std::ranges::sort(all_, {}, [](const Block& block) { return block.place.lower; });
-    Bytes highest = 0;
-    for (Block& block : all_) block.highest = highest = std::max(highest, block.place.upper);
-  }
-
-  /// The lowest offset from `offset` on at which `size` bytes are in nobody's way from `birth` on.
-  [[nodiscard]] Bytes first_free(Bytes offset, Bytes size, Time birth) const {
-    auto at = std::ranges::upper_bound(all_, offset, {}, [](const Block& block) { return block.highest; });
-    for (; at != all_.end() && at->place.lower < offset + size; ++at) {
-      if (at->death > birth) offset = std::max(offset, at->place.upper);
-    }
-    return offset;
-  }
-
- private:
-  struct Block {
-    Interval place;
-    Time death = 0;
-    Bytes highest = 0;  ///< end of this one and those before: some may no longer live, and lie under others
-  };
-  std::vector<Block> all_;  ///< by lower end
-};
-
 class Restacker {
  public:
-  /// For slots from `first` on.
-  Restacker(const Plan& plan, std::size_t first)
+  explicit Restacker(const Plan& plan)
       : plan_(plan),
-        first_(first),
         length_(static_cast<Time>(plan.slots.size() - plan.prologue)),
         floor_(end_of_persistent(plan)) {}
 
-  void stand(const Interval& place, Time death) { standing_.add(place, death); }
-
   std::vector<Bytes> operator()(const std::vector<Bytes>& sizes) {
-    standing_.sort();
     std::vector<Bytes> offsets;
     offsets.reserve(plan_.slots.size());
     for (const Slot& slot : plan_.slots) offsets.push_back(slot.offset);
     for (const std::size_t i : by_offset()) {
-      offsets[i] = standing_.first_free(highest_below(i), sizes[i], static_cast<Time>(i));
+      offsets[i] = highest_below(i);
       raise(i, offsets[i] + sizes[i]);
     }
     return offsets;
@@ -115,7 +82,7 @@ class Restacker {
   /// Those that have a place, the lowest first.
   [[nodiscard]] std::vector<std::size_t> by_offset() const {
     std::vector<std::size_t> order;
-    for (std::size_t i = first_; i < plan_.slots.size(); ++i) {
+    for (std::size_t i = plan_.prologue; i < plan_.slots.size(); ++i) {
       if (plan_.slots[i].offset != kUnplanned) order.push_back(i);
     }
     std::ranges::stable_sort(order, {}, [this](std::size_t i) { return plan_.slots[i].offset; });
@@ -155,11 +122,9 @@ class Restacker {
   }
 
   const Plan& plan_;
-  std::size_t first_;
   Time length_;  ///< of the step, in slots
   Bytes floor_;
   std::map<Stream, Skyline> skylines_;
-  Standing standing_;
 };
 
 /// What grows with no power of the length may need all of its size in a shorter step, too.
@@ -185,22 +150,7 @@ std::vector<Bytes> sizes_at(const Plan& plan, const std::vector<double>& shares)
 }
 
 std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes) {
-  return Restacker(plan, plan.prologue)(sizes);
-}
-
-std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes,
-                             const std::vector<Interval>& places, std::uint32_t next) {
-  Restacker restacker(plan, next);
-  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
-  for (std::uint32_t i = 0; i < plan.slots.size(); ++i) {
-    const Time death = plan.slots[i].death;
-    if (places[i].empty() || (i < plan.prologue && death != kForever)) continue;
-    const Time died = i < next || death == kForever ? death : death - step;  // the step before left it
-    if (died > next) restacker.stand(places[i], died);
-  }
-  std::vector<Bytes> offsets = restacker(sizes);
-  for (std::uint32_t i = 0; i < next; ++i) offsets[i] = places[i].empty() ? kUnplanned : places[i].lower;
-  return offsets;
+  return Restacker(plan)(sizes);
 }
 
 }  // namespace stweaver

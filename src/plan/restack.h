@@ -18,10 +18,4 @@ std::vector<Bytes> sizes_at(const Plan& plan, const std::vector<double>& shares)
 /// step lies upon those of them that live for ever. kUnplanned stays. O(slots * log^2 slots * streams).
 std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes);
 
-/// The same in the middle of a step, for the slots from `next` on until the step ends: what lives by then
-/// stays where it was put, at `places` (by slot; empty for none). A slot that would meet some of it goes
-/// above it. Slots before `next` keep those places.
-std::vector<Bytes> restacked(const Plan& plan, const std::vector<Bytes>& sizes,
-                             const std::vector<Interval>& places, std::uint32_t next);
-
 }  // namespace stweaver

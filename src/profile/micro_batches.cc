@@ -59,15 +59,15 @@ using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 /// one number: in order, with some left out on either side. Empty when hardly any are.
 Pairs same_requests(const Pattern& pattern, const MicroBatch& a, const MicroBatch& b) {
   if (kMost * std::min(a.size(), b.size()) < (kMost - 1) * std::max(a.size(), b.size())) return {};
-  const auto size = [&](std::size_t p) { return static_cast<double>(pattern.positions[p].size); };
+  const auto at = [&](std::size_t p) -> const Position& { return pattern.positions[p]; };
   const auto median = [&](MicroBatch batch) {
     const auto middle = batch.begin() + static_cast<std::ptrdiff_t>(batch.size() / 2);
-    std::ranges::nth_element(batch, middle, {}, size);
-    return size(*middle);
+    std::ranges::nth_element(batch, middle, {}, [&](std::size_t p) { return at(p).size; });
+    return static_cast<double>(at(*middle).size);
   };
   const double ratio = median(b) / median(a);
   const auto are_same = [&](std::size_t i, std::size_t j) {
-    return i < a.size() && j < b.size() && are_about_equal(ratio * size(a[i]), size(b[j]));
+    return i < a.size() && j < b.size() && are_in_ratio(ratio, at(a[i]), at(b[j]));
   };
   Pairs pairs;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {

@@ -400,6 +400,16 @@ bool are_about_equal(double expected, double size) {
   return std::abs(expected - size) <= kTolerance * size + kSlack;
 }
 
+bool are_in_ratio(double ratio, const Position& other, const Position& position) {
+  const double expected = ratio * static_cast<double>(other.size);
+  const auto size = static_cast<double>(position.size);
+  if (are_about_equal(expected, size)) return true;
+  const Bytes tile =
+      std::gcd(std::gcd(other.size, other.smallest), std::gcd(position.size, position.smallest));
+  return kFewestTiles * static_cast<double>(tile) <= std::min(static_cast<double>(other.size), size) &&
+         std::abs(expected - size) <= std::max(ratio, 1.0) * static_cast<double>(tile);
+}
+
 void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
   if (!(scale >= 1 && scale <= kMostScale))
     fail(trace.name, ": batches ", scale, " times the largest seen: give 1 to ", kMostScale);

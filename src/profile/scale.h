@@ -31,6 +31,10 @@ void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
+/// Whether the one position's size is `ratio` times the other's, but for rounding: up to the same tile where
+/// their sizes come in tiles.
+bool are_in_ratio(double ratio, const Position& other, const Position& position);
+
 /// Whether the lengths that fit_to_longest() found tell what sizes become in longer batches than were seen:
 /// of sizes that follow none, what the largest has over the smallest comes, with what steps lack on average
 /// (of several lengths: at all), to a 600th of all bytes that vary at most. And whether they go together:

@@ -36,12 +36,6 @@ Layout::Layout(const Plan& plan, const std::vector<double>& shares) : sizes_(siz
   put(plan, restacked(plan, sizes_));
 }
 
-Layout::Layout(const Plan& plan, const std::vector<double>& shares, const std::vector<Interval>& placed,
-               std::uint32_t next)
-    : sizes_(sizes_at(plan, shares)) {
-  put(plan, restacked(plan, sizes_, placed, next));
-}
-
 void Layout::put(const Plan& plan, const std::vector<Bytes>& offsets) {
   prologue_ = plan.prologue;
   places_.reserve(plan.slots.size());

@@ -18,15 +18,11 @@ class Layout {
   /// For longer steps: slots that follow length i are shares[i] times as large (restacked() of
   /// plan/restack.h).
   Layout(const Plan& plan, const std::vector<double>& shares);
-  /// The same in the middle of a step, from slot `next` on: what lives by then stays where it was `placed`.
-  Layout(const Plan& plan, const std::vector<double>& shares, const std::vector<Interval>& placed,
-         std::uint32_t next);
 
   /// How large a request may be that takes the slot's place.
   [[nodiscard]] Bytes size_of(std::size_t slot) const { return sizes_[slot]; }
   /// Empty where the slot has none.
   [[nodiscard]] const Interval& place_of(std::size_t slot) const { return places_[slot]; }
-  [[nodiscard]] const std::vector<Interval>& places() const { return places_; }
   /// The end of the highest place.
   [[nodiscard]] Bytes arena() const { return arena_; }
   /// Whether a slot of another stream has bytes in common with this one.

@@ -22,12 +22,13 @@ std::function<Plan()> saved_in(const std::string& path) {
   return [path] { return read_plan(file_source(path), path); };
 }
 
-/// Why a plan is better not followed; empty when it may be.
-std::string objection_to(const Plan& plan, const Policy& policy) {
+/// Why a plan is better not followed; empty when it may be. Of memory `beside` its range so much could not
+/// move and is in no use.
+std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 0) {
   // Without a plan a job holds the slack more than it uses. A plan may take that twice, for hardly a job
-  // needs all of its range; one that takes more was not searched for long.
-  if (plan.arena - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
-    return text("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
+  // needs all of its range; one that takes more was not searched for long, or not for what lives here.
+  if (plan.arena + beside - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
+    return text("it takes ", in_gib(plan.arena + beside), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by lengths";
   return planned_slots(plan) > 0 ? "" : "it has a place for none of the requests";
 }
@@ -214,18 +215,19 @@ void LifeCycle::record_longer() {
   stage_ = Stage::kRecording;
 }
 
-/// Whether the device has the addresses for it.
+/// Whether the device has the addresses for it, and what lives by now the places that a saved one expects.
 bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven) {
   const Plan& what = plan->plan();
-  if (!allocator_.adopt(plan, is_proven)) {
+  why_no_plan_ = is_proven ? "" : objection_to(what, policy_, allocator_.pinned_beside_plan());
+  if (why_no_plan_.empty() && !allocator_.adopt(plan, is_proven))
     why_no_plan_ = text("the device has no addresses for its arena of ", in_gib(what.arena));
+  if (!why_no_plan_.empty()) {
     log(text("not following the plan: ", why_no_plan_));
     return false;
   }
   log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ",
            planned_slots(what), " of ", what.slots.size(), " requests planned"));
   followed_ = plan;
-  why_no_plan_.clear();
   fit_.start();
   stage_ = Stage::kFollowing;
   return true;
@@ -252,6 +254,8 @@ void LifeCycle::watch() {
     return leave(policy_.most_patience,
                  text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }
+  const std::string objection = objection_to(followed_->plan(), policy_, allocator_.pinned_beside_plan());
+  if (!objection.empty()) return leave(0, objection);  // the job has not begun as recorded
   if (fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
                                        " planned requests found their places"));

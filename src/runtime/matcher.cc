@@ -42,9 +42,9 @@ void Matcher::begin_step() {
       planned_stream_[follower.stream] = kNowhere;
       follower.stream = kNoStream;
     }
-    follower.matched = follower.lost = follower.first_lost = 0;
     std::ranges::fill(follower.lengths, Length());
     if (!repeats) continue;
+    follower.matched = follower.lost = follower.first_lost = 0;
     const PlannedStream& stream = index_->streams()[s];
     const std::size_t length = (stream.entries.size() - stream.prologue) / plan.steps;
     const std::size_t before = follower.cursors.first;

@@ -45,7 +45,8 @@ class Matcher {
   [[nodiscard]] bool is_astray(StreamIndex stream) const;
 
   /// Whether what the stream asked for in this step was the plan's for sure, but for one request, which may
-  /// be the first of a stream that no handle tells, and 1/Policy::misfit_share of the bytes of the others.
+  /// be the first of a stream that no handle tells, and 1/Policy::misfit_share of the bytes of the others. A
+  /// prologue counts as one step, for what it leaves behind is there together.
   [[nodiscard]] bool knows(StreamIndex stream) const;
 
   /// A step begins.

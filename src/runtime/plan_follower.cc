@@ -1,14 +1,8 @@
 #include "runtime/plan_follower.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace stweaver {
-
-void PlanFollower::begin_step() {
-  matcher_.begin_step();
-  if (next_) raised_ = std::exchange(next_, std::nullopt);
-}
 
 bool PlanFollower::fit_lengths() {
   const std::vector<double> before = shares_;
@@ -27,8 +21,7 @@ void PlanFollower::note_length(std::size_t slot, double share) {
   longest_[length] = std::max(longest_[length], share);
   if (share <= shares_[length]) return;
   shares_[length] = share;
-  next_.emplace(plan(), shares_);
-  if (slot >= plan().prologue) raised_.emplace(plan(), shares_, placed_, slot);
+  raised_.emplace(plan(), shares_);
 }
 
 /// How long a slot's request lives, in requests; 0 where there is no step.
@@ -65,7 +58,6 @@ Advice PlanFollower::advise(const AllocParams& asked) {
   if (asked.rounded > layout().size_of(slot_)) return {.why = Unplanned::kTooLarge, .life = life};
   const Interval& place = layout().place_of(slot_);
   if (place.empty() || base_ + place.upper > end_) return {.why = Unplanned::kOccupied, .life = life};
-  placed_[slot_] = place;
   const Bytes begin = base_ + place.lower;
   return {.place = Interval{begin, begin + asked.rounded},
           .hands_over = layout().hands_over(slot_),

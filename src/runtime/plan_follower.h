@@ -62,13 +62,12 @@ class PlanFollower {
         policy_(&policy),
         base_(base),
         end_(end),
-        placed_(this->index().layout().places()),
         shares_(this->index().lengths(), 1),
         longest_(this->index().lengths(), 0) {}
 
   Advice advise(const AllocParams& asked);
 
-  void begin_step();
+  void begin_step() { matcher_.begin_step(); }
 
   [[nodiscard]] Interval range() const { return {base_, std::min(base_ + layout().arena(), end_)}; }
   [[nodiscard]] const Plan& plan() const { return matcher_.index().plan(); }
@@ -105,9 +104,7 @@ class PlanFollower {
   Bytes end_;
   bool is_proven_ = false;
   std::size_t slot_ = 0;          ///< matched last
-  std::vector<Interval> placed_;  ///< by slot: the place it was given last, or would be
   std::optional<Layout> raised_;  ///< for longer steps than were recorded, or shorter ones
-  std::optional<Layout> next_;    ///< the same from the next step boundary on
   // By length:
   std::vector<double> shares_;   ///< that the slots of varying size have of their own sizes
   std::vector<double> longest_;  ///< share that a step so far has needed; 0 before one showed it

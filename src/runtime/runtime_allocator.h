@@ -71,6 +71,9 @@ class RuntimeAllocator {
 
   /// Gaps among blocks that have outlived a step, by offset: a plan may use them (Plan::in_gaps).
   Gaps lasting_gaps();
+  /// What living blocks keep from moving beside the range of the plan, if there is one: 0 once a step was as
+  /// planned. To be asked between two steps.
+  [[nodiscard]] Bytes pinned_beside_plan() const;
 
   /// Follows no plan from now on; memory stays where it is until it is needed elsewhere.
   void drop_plan();

@@ -1,5 +1,6 @@
 // What goes on beside serving requests: steps, plans, recording, statistics.
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -142,6 +143,15 @@ Gaps RuntimeAllocator::lasting_gaps() {
   const std::scoped_lock lock(mutex_);
   const LastingBlocks lasting(memory_, blocks_, step_before_began_);
   return lasting.gaps_outside(memory_.region(Region::kPlanned));
+}
+
+Bytes RuntimeAllocator::pinned_beside_plan() const {
+  const std::scoped_lock lock(mutex_);
+  if (follower_ && follower_->is_proven()) return 0;
+  const std::vector<Interval> gaps =
+      LastingBlocks(memory_, blocks_, step_before_began_).gaps_outside(plan_range());
+  const auto add = [](Bytes sum, const Interval& gap) { return sum + gap.length(); };
+  return std::accumulate(gaps.begin(), gaps.end(), Bytes{0}, add);
 }
 
 void RuntimeAllocator::record(std::shared_ptr<Recorder> recorder) {

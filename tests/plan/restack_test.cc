@@ -84,51 +84,5 @@ TEST(Restack, PutsTheStepAboveWhatLivesForEver) {
   }
 }
 
-/// Slots that live when slot `next` is born: those before it, and those of the step before.
-bool lives_at(const Plan& plan, std::size_t slot, std::size_t next) {
-  const auto step = static_cast<Time>(plan.slots.size() - plan.prologue);
-  const Time death = plan.slots[slot].death - (slot < next ? 0 : step);
-  return death > static_cast<Time>(next);
-}
-
-/// No slot from `next` on meets, before the step ends, another one of them or what lived before.
-void expect_apart(const Plan& plan, const std::vector<Interval>& before, const std::vector<Interval>& after,
-                  std::size_t next) {
-  const auto step = static_cast<Time>(plan.slots.size());
-  for (std::size_t i = next; i < plan.slots.size(); ++i) {
-    for (std::size_t j = 0; j < plan.slots.size(); ++j) {
-      const Time death = j < next ? plan.slots[j].death : plan.slots[j].death - step;
-      if (lives_at(plan, j, next) && death > static_cast<Time>(i)) {
-        EXPECT_FALSE(overlaps(before[j], after[i])) << i << " and " << j << ", which lives";
-      }
-      const bool is_alive = j >= next && j < i && plan.slots[j].death > static_cast<Time>(i);
-      if (is_alive) {
-        EXPECT_FALSE(overlaps(after[j], after[i])) << i << " and " << j;
-      }
-    }
-  }
-}
-
-TEST(Restack, InAStepLeavesWhatLivesInItsPlace) {
-  const Plan plan = plan_of_lengths();
-  ASSERT_EQ(plan.prologue, 0U);
-  std::vector<Interval> before;
-  for (const Slot& slot : plan.slots) before.push_back({slot.offset, slot.offset + slot.size});
-  std::mt19937 random(1);
-  for (int round = 0; round < 20; ++round) {
-    const std::size_t next = random() % plan.slots.size();
-    const std::vector<Bytes> sizes = sizes_of(plan, 1.0 + 0.05 * (round % 7 + 1));
-    const std::vector<Bytes> offsets = restacked(plan, sizes, before, static_cast<std::uint32_t>(next));
-    std::vector<Interval> after;
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      if (i < next) {
-        EXPECT_EQ(offsets[i], plan.slots[i].offset);
-      }
-      after.push_back({offsets[i], offsets[i] + sizes[i]});
-    }
-    expect_apart(plan, before, after, next);
-  }
-}
-
 }  // namespace
 }  // namespace stweaver

@@ -47,6 +47,30 @@ TEST(MicroBatches, ThatAreAlikeGetTheSizesOfTheLongest) {
   EXPECT_THAT(sizes_of(pattern), Each(Bytes{48} * 4096)) << "though the first never had so long a batch";
 }
 
+TEST(MicroBatches, AreAlikeThoughKernelsRoundSizesUpToTiles) {
+  const auto micro_batch_in_tiles = [](Job& job, Bytes length) {
+    std::vector<RequestId> activations;
+    for (std::size_t layer = 0; layer < kLayers; ++layer) {
+      for (int i = 0; i < 3; ++i) activations.push_back(job.allocate(length * 4096));
+      activations.push_back(job.allocate(align_up(length, 64) * 4096));
+    }
+    job.free_all(activations);
+  };
+  const std::vector<std::pair<Bytes, Bytes>> lengths = {
+      {520, 640}, {600, 930}, {460, 800}, {580, 700}, {490, 860}};
+  Job job;
+  for (std::size_t step = 0; step < lengths.size(); ++step) {
+    job.mark(text("step ", step));
+    micro_batch_in_tiles(job, lengths[step].first);
+    micro_batch_in_tiles(job, lengths[step].second);
+  }
+  job.mark("end");
+  const std::vector<Bytes> sizes = sizes_of(profile_of(job.trace()).pattern);
+  ASSERT_EQ(sizes.size(), 8 * kLayers);
+  EXPECT_EQ(sizes[0], 930 * 4096) << "though the first never had so long a batch";
+  EXPECT_EQ(sizes[3], 960 * 4096);
+}
+
 TEST(MicroBatches, MayBeThousands) {
   Job job;
   for (const Bytes length : {20, 60, 30, 50, 40}) {

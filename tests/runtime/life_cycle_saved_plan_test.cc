@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST_F(LifeCycleTest, StartsWithASavedPlanWeightsIncluded) {
   LifeCycle life(allocator, options(), saved_plan());
@@ -58,6 +60,52 @@ TEST_F(LifeCycleTest, FollowsASavedPlanOfStepsAloneOnceStepsRepeat) {
   EXPECT_EQ(last_step().beside_plan(), 0);
   EXPECT_EQ(last_step().reused, 0);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 2 on")));
+}
+
+/// What a job leaves behind that builds its model otherwise: gaps of 2 MiB, which can neither move nor be in
+/// a saved plan. Those who take one take it to the end.
+std::vector<void*> leave_gaps(RuntimeAllocator& allocator) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 40; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
+  std::vector<void*> lasting;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 2 == 0) {
+      allocator.free(blocks[i]);
+    } else {
+      lasting.push_back(blocks[i]);
+    }
+  }
+  return lasting;
+}
+
+TEST_F(LifeCycleTest, ASavedPlanOfStepsGivesWayWhereWhatLivesLeavesGapsBesideIt) {
+  LifeCycle life(allocator, options(), saved_plan_of_steps());
+  const std::vector<void*> lasting = leave_gaps(allocator);
+  program.build();
+  program.step();
+  run(life, 2);
+  EXPECT_FALSE(allocator.follows_plan());
+  EXPECT_THAT(life.why_no_plan(), HasSubstr("may do"));
+  run(life, 4);
+  EXPECT_TRUE(allocator.follows_plan()) << "one that was made for those gaps";
+  EXPECT_THAT(life.why_no_plan(), IsEmpty());
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("not following the plan: it takes"),
+                                 HasSubstr("recording 2 steps from step 2"), HasSubstr("planning"),
+                                 HasSubstr("following a plan")));
+  for (void* const block : lasting) allocator.free(block);
+}
+
+TEST_F(LifeCycleTest, ASavedPlanIsLeftWhereTheJobHasNotBegunAsRecorded) {
+  LifeCycle life(allocator, options(), saved_plan());
+  const std::vector<void*> lasting = leave_gaps(allocator);
+  program.build();
+  run(life, 8);
+  EXPECT_TRUE(allocator.follows_plan());
+  EXPECT_THAT(lines,
+              ElementsAre(HasSubstr("following a plan from step 0"), HasSubstr("following no plan: it takes"),
+                          HasSubstr("recording 2 steps from step 2"), HasSubstr("planning"),
+                          HasSubstr("following a plan")));
+  for (void* const block : lasting) allocator.free(block);
 }
 
 TEST_F(LifeCycleTest, StartsWithThePlanInAFile) {

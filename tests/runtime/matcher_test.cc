@@ -322,6 +322,22 @@ TEST(Matcher, StaysInThePrologueWhileThePlansStepsBeginInIt) {
   EXPECT_THAT(job.wrong(), ElementsAre());
 }
 
+TEST(Matcher, DoesNotKnowAJobThatBeganOtherwiseUntilItsStepsRepeat) {
+  Draft draft;
+  for (Bytes i = 1; i <= 30; ++i) draft.add(i * kMiB);
+  draft.step().prologue_steps(1);
+  for (Bytes i = 1; i <= 30; ++i) draft.add(i * 512);
+  Matcher matcher(draft.index(), kPolicy);
+  const auto ask = [&](Bytes size) { return slot_of(matcher.match(0, 0, size, 0)); };
+  for (Bytes i = 1; i <= 10; ++i) ask(100 * kMiB + i * 512);
+  matcher.begin_step();
+  for (Bytes i = 11; i <= 30; ++i) ask(i * kMiB);
+  EXPECT_FALSE(matcher.knows(0)) << "what it left behind is elsewhere";
+  matcher.begin_step();
+  for (Bytes i = 1; i <= 30; ++i) EXPECT_EQ(ask(i * 512), 29 + i);
+  EXPECT_TRUE(matcher.knows(0));
+}
+
 TEST(Matcher, TakesTwoStepsInTurn) {
   constexpr std::size_t kLength = 30;
   for (const std::size_t prologue : {std::size_t{0}, kPrologue}) {
