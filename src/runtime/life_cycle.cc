@@ -250,7 +250,7 @@ void LifeCycle::watch() {
   const std::int64_t planned = followed_->planned_in_step();
   if (allocator_.fit_lengths()) {
     log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
-  } else if (fit_.is_costly(allocator_.plan_costs_memory())) {
+  } else if (allocator_.plan_costs_memory()) {
     return leave(policy_.most_patience,
                  text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }

@@ -37,26 +37,20 @@ class PlanFit {
     if (std::ssize(alike_) > policy_->most_steps) alike_.pop_front();
   }
 
-  /// Whether most steps of late were like the one before, in requests and bytes. Where they were not, two in
-  /// a row that are the same are so by chance.
+  /// Whether two of three steps of late were like the one before, in requests and bytes. Where they were not,
+  /// two in a row that are the same are so by chance.
   [[nodiscard]] bool steps_repeat() const {
-    return alike_.empty() || 2 * std::ranges::count(alike_, true) > std::ssize(alike_);
+    return 3 * std::ranges::count(alike_, true) >= 2 * std::ssize(alike_);
   }
 
   /// A plan is followed from now on.
-  void start() { misfits_ = fits_ = astray_ = costly_ = 0; }
+  void start() { misfits_ = fits_ = astray_ = 0; }
 
   /// Whether in the last steps hardly a request found its place, of `planned` that have one: to look for
   /// others costs more time than to have no plan. To be asked after each step.
   bool is_lost(const StepStatistics& step, std::int64_t planned) {
     astray_ = step.served.planned < planned / policy_->astray_share ? astray_ + 1 : 0;
     return astray_ >= policy_->patience && bear_more();
-  }
-
-  /// Whether the last steps all held more memory than without a plan; an odd one may. Asked after each step.
-  bool is_costly(bool held_more) {
-    costly_ = held_more ? costly_ + 1 : 0;
-    return costly_ >= policy_->patience;
   }
 
   /// Whether the job has changed: the last steps did not fit a plan of `planned` bytes, and were no odd ones
@@ -86,7 +80,6 @@ class PlanFit {
   int misfits_ = 0;         ///< steps in a row that the plan did not fit
   int fits_ = 0;            ///< steps in a row that it fitted
   int astray_ = 0;          ///< steps in a row in which few requests found their places
-  int costly_ = 0;          ///< steps in a row that held more than without a plan
   int patience_;            ///< misfits to bear
 };
 
