@@ -22,8 +22,8 @@ std::function<Plan()> saved_in(const std::string& path) {
   return [path] { return read_plan(file_source(path), path); };
 }
 
-/// Why a plan is better not followed; empty when it may be. Of memory `beside` its range so much could not
-/// move and is in no use.
+/// Why a plan is better not followed; empty when it may be. `beside`: bytes beside its range that are in no
+/// use and cannot move.
 std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 0) {
   // Without a plan a job holds the slack more than it uses. A plan may take that twice, for hardly a job
   // needs all of its range; one that takes more was not searched for long, or not for what lives here.
@@ -248,14 +248,16 @@ void LifeCycle::rest(int steps, const std::string& why) {
 void LifeCycle::watch() {
   const StepStatistics step = allocator_.statistics().last_step;
   const std::int64_t planned = followed_->planned_in_step();
+  if (const Bytes beside = allocator_.pinned_beside_plan(); beside > 0) {
+    const std::string objection = objection_to(followed_->plan(), policy_, beside);
+    if (!objection.empty()) return leave(0, objection);  // the job has not begun as recorded
+  }
   if (allocator_.fit_lengths()) {
     log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
   } else if (allocator_.plan_costs_memory()) {
     return leave(policy_.most_patience,
                  text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }
-  const std::string objection = objection_to(followed_->plan(), policy_, allocator_.pinned_beside_plan());
-  if (!objection.empty()) return leave(0, objection);  // the job has not begun as recorded
   if (fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
                                        " planned requests found their places"));

@@ -62,8 +62,8 @@ TEST_F(LifeCycleTest, FollowsASavedPlanOfStepsAloneOnceStepsRepeat) {
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following a plan from step 2 on")));
 }
 
-/// What a job leaves behind that builds its model otherwise: gaps of 2 MiB, which can neither move nor be in
-/// a saved plan. Those who take one take it to the end.
+/// A job that builds its model otherwise leaves gaps of 2 MiB, which cannot move and are in no saved plan.
+/// The blocks between them are the caller's to free.
 std::vector<void*> leave_gaps(RuntimeAllocator& allocator) {
   std::vector<void*> blocks;
   for (int i = 0; i < 40; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
