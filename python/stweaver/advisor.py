@@ -117,6 +117,7 @@ def advise(
     Raises:
         Error: something was asked for that makes no sense; one line says what.
     """
+    _require_lists(calibrate=calibrate, software=software, objectives=objectives)
     arguments = ["--gpus", str(gpus), "--gpu", gpu, "--precision", precision, "--choices", str(choices)]
     arguments += ["--link", link, "--allocator", allocator]
     if calibrate:
@@ -127,7 +128,7 @@ def advise(
         if value is not None:
             arguments += [name, str(value)]
     for name, fixed in (fix or {}).items():
-        arguments += ["--fix", f"{name}={fixed}"]
+        arguments += ["--fix", f"{name}={int(fixed) if isinstance(fixed, bool) else fixed}"]
     if software:
         arguments += ["--software", ",".join(software)]
     if objectives:
@@ -135,6 +136,13 @@ def advise(
     if exhaustive:
         arguments.append("--exhaustive")
     return _advice(_answer([*arguments, "--", str(model)]))
+
+
+def _require_lists(**given: Sequence[str]) -> None:
+    """Refuse a string: it is a sequence, too, of letters, which nobody means."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise Error(f"{name}={value!r}: a list of names, such as [{value!r}]")
 
 
 def _answer(arguments: list[str]) -> dict[str, Any]:

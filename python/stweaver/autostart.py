@@ -194,14 +194,18 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
         if saved is None or not saved.is_file():
             return made
         return f"{made}, saved {saved.name} for the next run"
-    if device.served.share >= GOOD_SHARE:
+    refused = _said(log, device.device, "not following the plan")
+    if not refused and device.served.share >= GOOD_SHARE:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
         return f"no plan: {device.why_no_plan}"
-    why = _said(log, device.device, "not following the plan") or device.why_no_plan or "it did not fit"
-    fate = f"did not follow {plan.name}: {why}"
+    fate = f"did not follow {plan.name}: {refused or device.why_no_plan or 'it did not fit'}"
+    if refused and device.plans > 0:
+        fate += f"; {summary.fate_of(device)}"
     if plan != saved:
         return fate
+    if refused and any(line.endswith(f": saved a plan for the next run as {plan}") for line in log):
+        return f"{fate}, saved {plan.name} for the next run"
     try:
         plan.unlink(missing_ok=True)  # another job may have removed it
     except OSError as error:  # a folder that is only to be read

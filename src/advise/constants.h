@@ -14,10 +14,9 @@ struct Constants {
   double matrix = 1;  ///< share of what the GPU sustains that matrix products reach, in bf16 and fp8
   double matrix_fp8_rowwise = 0.6;
   double matrix_fp4 = 1;
-  double experts = 1;      ///< rate of the experts' products, as a share of the others'
   double attention = 0.6;  ///< share of what the GPU sustains in bf16, as far as flash attention reaches it
   double streaming = 0.7;  ///< share of the memory's bandwidth at which operators read and write tensors
-  double dispatch = 5;     ///< bytes moved besides per token, expert it goes to, unit of the expert and pass
+  double dispatch = 5;     ///< bytes moved besides per token, expert it goes to, unit of it and pass
   double layer = 2e-3;     ///< seconds that a layer takes of the host, all passes
   double unfused_softmax = 0;    ///< share by which that grows where no kernel takes the whole softmax
   double moe_layer = 3e-3;       ///< the same for a layer of experts in one domain of many GPUs

@@ -272,9 +272,9 @@ std::vector<std::string> constants_to_fit(const std::string& kind) {
   if (kind == "vtrain")
     return {"matrix", "streaming", "layer", "unfused_softmax", "head", "unaligned", "step", kLayers};
   if (kind == "bridge")
-    return {"matrix",         "matrix_fp4",   "experts",        "streaming",     "dispatch",
-            "layer",          "moe_layer",    "moe_layer_node", "fused_experts", "tensor_exposed",
-            "expert_exposed", "data_exposed", "ultra",          "step",          kLayers};
+    return {"matrix",       "matrix_fp4",     "streaming",     "dispatch",       "layer",
+            "moe_layer",    "moe_layer_node", "fused_experts", "tensor_exposed", "expert_exposed",
+            "data_exposed", "ultra",          "step",          kLayers};
   return {"matrix",         "matrix_fp8_rowwise",     "attention",    "streaming",
           "tensor_exposed", "tensor_exposed_overlap", "data_exposed", kLayers};
 }

@@ -56,14 +56,14 @@ std::string megatron_experts(const Job& job) {
 }
 
 /// What data parallel ranks share, and when. Optimizer states on the host are for the distributed optimizer,
-/// which FSDP has as well.
+/// which FSDP has as well. Weights that are only shared later would first be whole on each GPU.
 std::string megatron_sharing(const Configuration& how) {
   std::string out = " --overlap-grad-reduce";
   if (how.zero > 0) out += " --overlap-param-gather --use-distributed-optimizer";
   if (how.zero == 3)
     out +=
         " --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ckpt-format "
-        "fsdp_dtensor";
+        "fsdp_dtensor --init-model-with-meta-device";
   if (how.offload_optimizer) out += " --use-precision-aware-optimizer --optimizer-cpu-offload";
   return out;
 }

@@ -248,6 +248,7 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   const std::string release = sheet.cell(row, "release");
   how.fused_experts = release.empty() || release >= "26.06";
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  require_units(measured.job.gpu, how.precision);
   if (sheet.cell(row, "note").find("w/o MTP") != std::string::npos) measured.job.model.mtp_layers = 0;
   how.overlap_experts = can_overlap_experts(measured.job);
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
@@ -292,6 +293,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  require_units(measured.job.gpu, how.precision);
   measured.job.model = model_of(sheet, row);
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
@@ -350,6 +352,14 @@ void read_sharding(const Sheet& sheet, const Sheet::Row& row, Configuration& how
   }
 }
 
+/// Megatron-LM reduces gradients in fp32 for bf16 alone (training/arguments.py), in fp16 as they are. Its
+/// tests in fp16, without the distributed optimizer, have two bytes more for each parameter all the same;
+/// whose these are is not known.
+int gradient_bytes_of(const Sheet& sheet, const Sheet::Row& row) {
+  const bool in_fp16 = lower_case(sheet.cell(row, "precision")) == "fp16";
+  return in_fp16 && sheet.cell(row, "sharding").starts_with("distributed_optimizer") ? 2 : 4;
+}
+
 /// The stage of the rank whose peak it is: a number or `fullest`, or as tables of others' jobs say it.
 /// Otherwise that of the rank that logs, the last one, where the job did, and the fullest where `where` says
 /// no more.
@@ -402,7 +412,7 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   };
   how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
   how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
-  how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
+  how.gradient_bytes = sheet.whole(row, "gradient_bytes", gradient_bytes_of(sheet, row));
   how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
   how.virtual_stages = sheet.whole(row, "vp", 1);
   how.ep = sheet.whole(row, "ep", 1);

@@ -179,6 +179,12 @@ ModelShape windowed(ModelShape model, int window) {
   return model;
 }
 
+ModelShape of_gpt_oss(ModelShape model) {
+  model.sinks = true;
+  model.expert_biases = true;
+  return model;
+}
+
 ModelShape with_query_norm(ModelShape model) {
   model.query_norm = true;
   return model;
@@ -219,8 +225,10 @@ std::vector<ModelShape> make_models() {
           moe(dense("qwen3_30b_a3b", 48, 2048, 6144, 32, 4, 151936, 40960, 128), 48, 128, 8, 768)),
       with_query_norm(
           moe(dense("qwen3_235b_a22b", 94, 4096, 12288, 64, 4, 151936, 40960, 128), 94, 128, 8, 1536)),
-      windowed(moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 128),
-      windowed(moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 128),
+      of_gpt_oss(windowed(
+          moe(dense("gpt_oss_20b", 24, 2880, 2880, 64, 8, 201088, 131072, 64), 24, 32, 4, 2880), 128)),
+      of_gpt_oss(windowed(
+          moe(dense("gpt_oss_120b", 36, 2880, 2880, 64, 8, 201088, 131072, 64), 36, 128, 4, 2880), 128)),
       with_mtp(
           mla(moe(dense("deepseek_v3", 61, 7168, 18432, 128, 128, 129280, 4096, 192), 58, 256, 8, 2048, 2048),
               1536),

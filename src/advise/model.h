@@ -21,13 +21,15 @@ struct ModelShape {
   bool gated_mlp = true;
   bool tied_embeddings = false;
   bool query_norm = false;  ///< queries and keys are normed, each head
+  bool sinks = false;       ///< attention's softmax has a term of its own, each head
   // Mixture of experts.
   int moe_layers = 0;  ///< of the layers; the rest are dense
   int experts = 0;
   int topk = 0;
   int expert_ffn = 0;
-  int shared_ffn = 0;    ///< sum over shared experts
-  int expert_width = 0;  ///< what experts see of a token; 0 for all of `hidden`
+  int shared_ffn = 0;          ///< sum over shared experts
+  int expert_width = 0;        ///< what experts see of a token; 0 for all of `hidden`
+  bool expert_biases = false;  ///< they have some, and a gate that is clamped
   // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): set when kv_lora is.
   int q_lora = 0;
   int kv_lora = 0;

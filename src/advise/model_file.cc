@@ -33,6 +33,8 @@ struct ModelType {
   bool gated_mlp = true;
   bool tied_embeddings = false;
   bool query_norm = false;
+  bool sinks = false;
+  bool expert_biases = false;
   bool multi_query = false;  ///< one head of keys and values, unless the file says otherwise
   Windows windows = Windows::kNever;
   int full_every = 0;
@@ -94,6 +96,8 @@ constexpr ModelType kTypes[] = {
      .window = 256},
     {.name = "gpt_neox", .gated_mlp = false},
     {.name = "gpt_oss",
+     .sinks = true,
+     .expert_biases = true,
      .windows = Windows::kMixed,
      .full_every = 2,
      .window = 128,
@@ -243,6 +247,8 @@ int kv_heads(const ConfigFile& file, const ModelType& type, int heads) {
 void read_attention(const ConfigFile& file, const ModelType& type, ModelShape& model) {
   model.kv_heads = kv_heads(file, type, model.heads);
   model.query_norm = file.flag({"use_qk_norm", "qk_layernorm"}, type.query_norm);
+  model.sinks = type.sinks;
+  model.expert_biases = type.expert_biases;
   model.kv_lora = file.number({"kv_lora_rank"}, 0);
   model.head_dim = file.number({"head_dim"}, type.head_dim > 0 ? type.head_dim : model.hidden / model.heads);
   if (model.kv_lora == 0) return;
@@ -278,7 +284,7 @@ void read_windows(const ConfigFile& file, const ModelType& type, ModelShape& mod
   if (model.window == 0) return;
   int full = 0;
   if (type.windows == Windows::kAsked) full = file.number({"max_window_layers"}, 0);
-  if (type.full_every > 0)
+  if (type.full_every > 0 && !listed)
     full = model.layers / std::max(1, file.number({"sliding_window_pattern"}, type.full_every));
   model.full_attention =
       listed ? listed_share : std::min(full, model.layers) / static_cast<double>(model.layers);

@@ -124,7 +124,9 @@ struct Rule {
 // equally many layers and take micro-batches in rounds of one per stage. Parameters that are gathered for
 // each stage and micro-batch: nobody shares them over a pipeline. Keys and values are split by whole heads
 // unless they are made of one latent vector, and with context parallelism a rank has a piece of the sequence
-// from either end, so that causality leaves all of them equally much to do.
+// from either end, so that causality leaves all of them equally much to do. Of attention with sinks
+// TransformerEngine has no kernel for that (get_attention_backend, pytorch/attention/dot_product_attention/
+// utils.py).
 constexpr std::array<Rule, 11> kRules = {{
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
@@ -135,12 +137,12 @@ constexpr std::array<Rule, 11> kRules = {{
        return splits(job.model.heads, tp) && shares_keys && splits(job.configuration.sequence, tp) &&
               fills(gpus, tp);
      }},
-    {"cp", true, [](const Space& space) { return powers_to(std::clamp(space.sequence / 4096, 1, 16)); },
+    {"cp", true, [](const Space& space) { return powers_to(std::max(space.sequence / 4096, 1)); },
      [](Configuration& how, int value) { how.cp = value; },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
        const std::int64_t ranks = static_cast<std::int64_t>(how.tp) * how.cp;
-       return splits(how.sequence, ranks) &&
+       return splits(how.sequence, ranks) && (how.cp == 1 || !job.model.sinks) &&
               (how.cp == 1 || splits(how.sequence, std::int64_t{2} * how.cp)) && fills(gpus, ranks);
      }},
     {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
@@ -319,6 +321,12 @@ std::string why_none(const Space& space) {
       if (Grid(other).count(1) > 0) able += " " + instead;
     }
     if (!able.empty()) return text(name, "=", value, ": no configuration has it here; it can be", able);
+  }
+  if (space.runs && space.precision != Precision::kBf16) {
+    Space other = space;
+    other.precision = Precision::kBf16;
+    if (Grid(other).count(1) > 0)
+      return text("no software that is named runs ", name_of(space.precision), " here; it can be bf16");
   }
   return text("no configuration can run", given.empty() ? "" : " with", given,
               space.runs ? " by the software that is named" : "");

@@ -112,11 +112,21 @@ double attention_rate(const View& view) {
   return view.sustained(view.gpu.bf16) * view.constants.attention * reachable;
 }
 
+/// Products of experts reach what others do, but each takes so much longer than its work, in bf16 and in fp8:
+/// 3 to 6 us on an H200 (bench/gpu/products.py --experts).
+double expert_products_time(const View& view, const Passes& passes) {
+  constexpr double kBesides = 4e-6;
+  constexpr double kProducts = 2;  // of an expert in a pass
+  const double work = 2 * passes.products * view.tokens * active_expert_weights(view.model) /
+                      (matrix_rate(view) * view.how.tp);
+  const double experts = static_cast<double>(view.model.moe_layers) * view.model.experts / view.how.ep;
+  return (work + kProducts * passes.products * experts * kBesides) * with_experts(view);
+}
+
 double products_time(const View& view, const Passes& passes) {
-  return 2 * passes.products * view.tokens *
-         (dense_weights(view.model) +
-          active_expert_weights(view.model) / view.constants.experts * with_experts(view)) /
-         (matrix_rate(view) * view.how.tp);
+  const double dense =
+      2 * passes.products * view.tokens * dense_weights(view.model) / (matrix_rate(view) * view.how.tp);
+  return dense + expert_products_time(view, passes);
 }
 
 double attention_time(const View& view, const Passes& passes) {
@@ -145,12 +155,12 @@ double memory_bound(const View& view, const Passes& passes) {
   const Traffic traffic = layer_tape(once).traffic();
   double bytes = view.model.layers * (traffic.forward * (1 + passes.again) + traffic.backward);
   bytes += expert_weight_traffic(view, passes);
-  // Routing moves what goes to experts, and what they hold between their products, more often than a tape has
-  // it.
+  // Routing moves what goes to experts more often than a tape has it. Biases, and a gate that is clamped, do
+  // the same for what experts hold between their products.
   const double width = view.model.expert_width > 0 ? view.model.expert_width : view.model.hidden;
-  const double expert = width + view.model.expert_ffn * (view.model.gated_mlp ? 2 : 1);
-  bytes += (kPasses + passes.again) * view.constants.dispatch * with_experts(view) * view.tokens * expert *
-           view.model.topk * view.model.moe_layers / how.tp;
+  const double held = view.model.expert_biases ? view.model.expert_ffn * 2.0 : 0;
+  bytes += (kPasses + passes.again) * view.constants.dispatch * with_experts(view) * view.tokens *
+           (width + held) * view.model.topk * view.model.moe_layers / how.tp;
   return bytes / view.memory_rate();
 }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,14 @@ Constants chosen_constants(const AdviseCommandOptions& options, const std::strin
   return read_constants(read_text(options.constants), options.constants, base);
 }
 
+/// Kinds of layers that others have measured count for predictions of such jobs, and not where configurations
+/// are compared: those whose kind nobody has measured would seem faster or slower than they are.
+Constants constants_to_compare(const AdviseCommandOptions& options, Modules modules) {
+  Constants constants = chosen_constants(options, modules == Modules::kPyTorch ? "torchtitan" : "megatron");
+  if (options.constants.empty()) constants.layers.clear();
+  return constants;
+}
+
 std::vector<StepTime> times_of(const Measurements& measured, const Constants& constants) {
   std::vector<StepTime> times;
   times.reserve(measured.rows.size());
@@ -99,8 +109,15 @@ Answer fit(const AdviseCommandOptions& options) {
   return {fit_text(measured, times, names, fitted), fit_json(measured, times, names, fitted)};
 }
 
+/// A file, a folder of transformers with its `config.json`, or a public model.
 ModelShape model_named(const std::string& name) {
-  return name.ends_with(".json") ? read_model(read_text(name), name) : known_model(name);
+  const auto is_file = [](const std::string& path) {
+    std::error_code none;
+    return std::filesystem::is_regular_file(path, none);
+  };
+  const std::string inside = name + "/config.json";
+  const std::string& path = is_file(inside) ? inside : name;
+  return path.ends_with(".json") || is_file(path) ? read_model(read_text(path), path) : known_model(name);
 }
 
 /// The GPU with what joins it to others, as far as that is said.
@@ -233,6 +250,26 @@ std::vector<PlannedChoice> planned_choices(const Recommendation& advice, std::si
   return choices;
 }
 
+/// What choices may need at most for what they reserve to fit, by the one of the front that needs least.
+double limit_of_plans(const Recommendation& advice, AllocatorChoice allocator) {
+  const Choice& least = *std::ranges::min_element(advice.front.choices, {}, &Choice::memory);
+  const Reservation reservation =
+      reserve(job_of(advice, least.configuration), least.stage, static_cast<Bytes>(advice.memory));
+  return advice.memory * least.memory / static_cast<double>(reserved_by(allocator, reservation));
+}
+
+/// Looks again for configurations that need less, while none of those that were found fits once it is
+/// planned: a front by time alone is one configuration.
+void find_choices(Recommendation& advice, const Space& space, const Constants& constants, FrontOptions how,
+                  AllocatorChoice allocator, std::size_t count) {
+  for (;;) {
+    advice.front = search_front(space, constants, how);
+    advice.choices = planned_choices(advice, count, allocator, how.stop);
+    if (!advice.choices.empty() || advice.front.choices.empty() || how.stop.stop_requested()) return;
+    how.memory = limit_of_plans(advice, allocator);
+  }
+}
+
 /// The fastest of a front that fits once it is planned, if it is faster than `seconds`.
 std::optional<PlannedChoice> fastest_of_front(const Recommendation& advice, AllocatorChoice allocator,
                                               double seconds, const std::stop_token& stop) {
@@ -287,19 +324,18 @@ Answer recommend(const AdviseCommandOptions& options) {
   FrontOptions how = front_options(options, space.gpu);
   how.stop = interrupt.token();
   how.progress = [&progress](std::int64_t seen) { progress.note(text(", ", seen, " of them seen")); };
-  const Constants constants =
-      chosen_constants(options, space.modules == Modules::kPyTorch ? "torchtitan" : "megatron");
+  const Constants constants = constants_to_compare(options, space.modules);
   Recommendation advice{.model = space.model,
                         .gpu = space.gpu,
                         .choices = {},
-                        .front = search_front(space, constants, how),
+                        .front = {},
                         .objectives = how.objectives,
                         .memory = how.memory,
                         .price = options.price,
                         .frameworks = std::move(frameworks),
                         .calibration = space.calibration,
                         .ranks = calibrated_ranks(recorded)};
-  advice.choices = planned_choices(advice, options.choices, allocator, how.stop);
+  find_choices(advice, space, constants, how, allocator, options.choices);
   put_fastest_first(advice, space, constants, how, allocator, options);
   advice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Answer answer = {advise_text(advice), advise_json(advice), advice.choices.empty() ? kAnswerIsNo : kDone};

@@ -157,7 +157,7 @@ Json advise_json(const Recommendation& advice) {
   Json out = {{"model", advice.model.name},
               {"gpu", advice.gpu.name},
               {"evaluations", advice.front.evaluations},
-              {"exhaustive", advice.front.exhaustive},
+              {"exhaustive", advice.front.exhaustive && !advice.front.stopped},
               {"seconds", advice.seconds},
               {"front", advice.front.choices.size()},
               {"stopped", advice.front.stopped},

@@ -17,7 +17,7 @@ using testing::ThrowsMessage;
 TEST(Constants, AreReadAsTheyWereWritten) {
   for (const char* name : {"megatron", "megatron-deepspeed", "torchtitan"}) {
     const Constants& set = known_constants(name);
-    EXPECT_FALSE(set.layers.empty()) << name;
+    EXPECT_EQ(set.layers.empty(), std::string(name) == "megatron");  // whose rows tell nothing by them
     const Constants read = read_constants(write_constants(set), "set", {});
     EXPECT_EQ(read.layers, set.layers);
     for (const ConstantInfo& info : constant_table())
@@ -38,7 +38,7 @@ TEST(Constants, RefuseLayersThatAreNone) {
   const auto read = [](const std::string& layers) {
     return [layers] { (void)read_constants(R"({"layers": )" + layers + "}", "c.json", {}); };
   };
-  const std::string whole = write_constants(known_constants("megatron"));
+  const std::string whole = write_constants(known_constants("torchtitan"));
   const std::size_t begin = whole.find("    {") + 4;
   const std::string layer = whole.substr(begin, whole.find('}', begin) + 1 - begin);
   const auto with = [&layer](const std::string& what, const std::string& instead) {

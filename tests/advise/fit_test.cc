@@ -226,6 +226,14 @@ TEST(Measurements, ReadPeaksAsOthersPublishThem) {
   EXPECT_EQ(why_not_read("none", "default", "", "GB", "ok"), "line 2: peak_allocated is not given");
 }
 
+TEST(Measurements, HaveThePrecisionsOfTheirGpu) {
+  const Measurements measured = read_measurements(
+      "model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\nllama3_70b,A100,64,FP8,128,1,4096,4,"
+      "4,500\n",
+      "t.csv");
+  EXPECT_THAT(measured.left_out, testing::ElementsAre(HasSubstr("line 2: no units for fp8")));
+}
+
 TEST(Measurements, PeaksAreOfWhatIsKnownOrLeftOut) {
   const auto read = [](const char* sharding, const char* precision) {
     return read_measurements(text("model,gpu,gpus,seq,mbs,gbs,tp,pp,sharding,precision,peak_allocated_bytes\n"
@@ -241,6 +249,12 @@ TEST(Measurements, PeaksAreOfWhatIsKnownOrLeftOut) {
   EXPECT_THAT(read("zero2", "").left_out.at(0), HasSubstr("no sharding is called zero2"));
   for (const char* wide : {"", "bf16", "BF16", "fp16"})
     EXPECT_EQ(read("none", wide).rows.at(0).job.configuration.precision, Precision::kBf16) << wide;
+  const auto gradients = [&read](const char* sharding, const char* precision) {
+    return read(sharding, precision).rows.at(0).job.configuration.gradient_bytes;
+  };
+  EXPECT_EQ(gradients("distributed_optimizer", "fp16"), 2);
+  EXPECT_EQ(gradients("distributed_optimizer", "bf16"), 4);
+  EXPECT_EQ(gradients("none", "fp16"), 4);
   EXPECT_EQ(read("none", "bf16+fp8").rows.at(0).job.configuration.precision, Precision::kFp8);
   for (const char* unknown : {"fp32", "fp32+fp8", "int8"})
     EXPECT_THAT(read("none", unknown).left_out.at(0), HasSubstr("no precision is called")) << unknown;

@@ -71,9 +71,11 @@ TEST(MegatronArguments, SayToFsdpWhatItInsistsOn) {
   Job job = job_of(8);
   EXPECT_THAT(megatron_line(job), HasSubstr("--overlap-param-gather --use-distributed-optimizer"));
   EXPECT_THAT(megatron_line(job), Not(HasSubstr("--ckpt-format")));
+  EXPECT_THAT(megatron_line(job), Not(HasSubstr("meta-device")));
   job.configuration.zero = 3;
   EXPECT_THAT(megatron_line(job), HasSubstr("--use-megatron-fsdp"));
   EXPECT_THAT(megatron_line(job), HasSubstr("--ckpt-format fsdp_dtensor"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--init-model-with-meta-device"));
   EXPECT_THAT(megatron_line(job), HasSubstr("--use-distributed-optimizer"));
 }
 

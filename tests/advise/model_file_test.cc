@@ -136,6 +136,9 @@ TEST(ModelFile, HasTheWindowsOfItsLayers) {
   };
   EXPECT_EQ(full("gpt_oss", R"(, "layer_types": ["sliding_attention", "full_attention", "full_attention"])"),
             2 / 3.0);
+  EXPECT_EQ(full("exaone4", R"(, "sliding_window": 64, "sliding_window_pattern": "LG",
+                                 "layer_types": ["sliding_attention", "full_attention"])"),
+            0.5);
   EXPECT_EQ(full("gemma2", ""), 0.5);
   EXPECT_EQ(full("gemma3_text", R"(, "sliding_window": 512)"), 1 / 6.0);
   EXPECT_EQ(full("cohere2", R"(, "sliding_window_pattern": 3)"), 1 / 3.0);
@@ -146,6 +149,7 @@ TEST(ModelFile, HasTheWindowsOfItsLayers) {
             0.75);
   EXPECT_EQ(full("llama", R"(, "sliding_window": 4096)"), 1);  // whose class knows of none
   EXPECT_EQ(read(small("gpt_oss")).window, 128);
+  EXPECT_TRUE(read(small("gpt_oss")).sinks);
   const ModelShape chunks = read(small("llama4_text"));
   EXPECT_EQ(chunks.full_attention, 0.25);
   EXPECT_EQ(chunks.window, 8192);

@@ -196,6 +196,29 @@ TEST(Grid, SplitsSequencesAsRanksShareThem) {
   EXPECT_EQ(groups, (std::set<std::pair<int, int>>{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}));
 }
 
+TEST(Grid, SplitsLongSequencesFurtherButNotThoseOfAttentionWithSinks) {
+  const auto widest = [](const char* model, int sequence) {
+    Space space = space_of(model, 64);
+    space.sequence = sequence;
+    int most = 0;
+    Grid(space).for_each([&](const Job& job) {
+      most = std::max(most, job.configuration.cp);
+      return true;
+    });
+    return most;
+  };
+  EXPECT_EQ(widest("llama3_8b", 8192), 2);
+  EXPECT_EQ(widest("llama3_8b", 1 << 20), 64);
+  EXPECT_EQ(widest("gpt_oss_20b", 32768), 1);
+}
+
+TEST(Grid, SaysThatNoSoftwareRunsThePrecision) {
+  Space space = space_of("llama3_8b", 8);
+  space.precision = Precision::kFp8;
+  space.runs = [](const Job& job) { return job.configuration.precision == Precision::kBf16; };
+  EXPECT_EQ(why_none(space), "no software that is named runs fp8 here; it can be bf16");
+}
+
 TEST(Grid, HasNoPrecisionWithoutUnits) {
   Space space = space_of("llama3_8b", 8);
   space.precision = Precision::kMxfp8;

@@ -55,6 +55,17 @@ def test_ctrl_c_gives_the_best_so_far(tmp_path: Path, how: list[str], sentence: 
     assert "--tensor-model-parallel-size" in answer
 
 
+def test_what_was_stopped_has_not_seen_all(tmp_path: Path) -> None:
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps(MODEL))
+    advising = Advising(model, *ASKED, "--exhaustive", "--json")
+    time.sleep(1)  # it shows no progress, and takes much longer
+    advising.process.send_signal(signal.SIGINT)
+    document = json.loads(advising.answer())
+    assert document["stopped"]
+    assert not document["exhaustive"]
+
+
 def test_ctrl_c_before_anything_fits_is_no_answer(tmp_path: Path) -> None:
     model = tmp_path / "config.json"
     model.write_text(json.dumps(MODEL))

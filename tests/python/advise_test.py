@@ -217,7 +217,7 @@ def test_choices_and_settings_are_those_of_the_software_in_use(answer: Answer, s
     assert refused.returncode == 2
     assert "offload=1: no configuration has it here; it can be 0" in refused.stderr
     refused = stweaver(*given, "--software", "torchtitan", "--precision", "fp8")
-    assert "no configuration can run by the software that is named" in refused.stderr
+    assert "no software that is named runs fp8 here; it can be bf16" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,8 @@ def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> 
             }
         )
     )
-    assert answer("advise", config, "--gpus", "1", "--gpu", "a100", "--choices", "1")["choices"]
+    for given in (config, tmp_path):  # or the folder that it is in
+        assert answer("advise", given, "--gpus", "1", "--gpu", "a100", "--choices", "1")["choices"]
 
 
 def test_where_no_plan_of_the_choices_fits_others_are_looked_at(answer: Answer) -> None:
@@ -365,6 +366,26 @@ def test_where_no_plan_of_the_choices_fits_others_are_looked_at(answer: Answer) 
     limit = (choice["live"] + choice["reserved"]) / 2
     (other,) = answer(*given, "--max-memory", str(limit / 2**30))["choices"]
     assert other["reserved"] <= limit
+
+
+def test_where_the_one_choice_of_a_front_does_not_fit_others_are_looked_for(answer: Answer) -> None:
+    given = [
+        "advise",
+        "llama3_8b",
+        "--gpus",
+        "64",
+        "--gpu",
+        "h200",
+        "--sequence",
+        "4096",
+        "--allocator",
+        "default",
+    ]
+    given += ["--objective", "time", "--choices", "1"]
+    (choice,) = answer(*given)["choices"]
+    limit = (choice["live"] + choice["reserved_native"]) / 2
+    (other,) = answer(*given, "--max-memory", str(limit / 2**30))["choices"]
+    assert other["reserved_native"] <= limit
 
 
 def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:

@@ -60,3 +60,12 @@ def test_what_makes_no_sense_is_an_error_of_one_line() -> None:
     with pytest.raises(stweaver.Error, match="no figures for the GPU v200") as error:
         stweaver.advise("llama3_8b", gpus=8, gpu="v200")
     assert "\n" not in str(error.value)
+    given = partial(stweaver.advise, "llama3_8b", gpus=8, gpu="h100")
+    for name in ("calibrate", "software", "objectives"):
+        with pytest.raises(stweaver.Error, match=f"{name}='time': a list of names, such as "):
+            given(**{name: "time"})
+
+
+def test_a_parameter_may_be_true_or_false() -> None:
+    advice = stweaver.advise("llama3_8b", gpus=8, gpu="h100", fix={"offload": True}, choices=1)
+    assert advice.choices[0].configuration.offload_optimizer

@@ -76,7 +76,10 @@ def test_what_was_simulated_is_read() -> None:
     ("log", "why"),
     [
         ((), "it did not fit"),
-        (("stweaver[0]: not following the plan: it takes too much",), "it takes too much"),
+        (
+            ("stweaver[0]: not following the plan: it takes too much",),
+            "it takes too much; followed a plan made on the way",
+        ),
         (("stweaver[1]: not following the plan: it takes too much",), "it did not fit"),
     ],
 )
@@ -90,6 +93,32 @@ def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
     fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
     assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
     assert not plan.exists()
+
+
+@pytest.mark.parametrize(
+    ("later", "end"),
+    [
+        ((), "; the next run makes another"),
+        (
+            ("stweaver[0]: saved a plan for the next run as {plan}",),
+            ", saved job.plan for the next run",
+        ),
+    ],
+)
+def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(
+    tmp_path: Path, later: tuple[str, ...], end: str
+) -> None:
+    plan = tmp_path / "job.plan"
+    plan.touch()
+    log = ("stweaver[0]: not following the plan: it takes too much", *later)
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=9, misses=1))
+    fate = autostart._fate(
+        one,
+        autostart.Files({"plan": plan, "save": plan}),
+        [line.format(plan=plan) for line in log],
+    )
+    assert fate == f"did not follow job.plan: it takes too much; followed a plan made on the way{end}"
+    assert plan.exists() == bool(later)
 
 
 def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) -> None:
