@@ -1,7 +1,9 @@
-"""How well the time model predicts steps of others' papers and tables, which nothing was fitted on.
+"""How well the models predict what others have measured, and nothing was fitted on.
 
-python3 bench/unseen.py papers: Megatron-LM on A100, typed in below, by the two sets of constants that are
-Megatron's.
+python3 bench/unseen.py papers: steps of Megatron-LM on A100 and of NeMo on H100, typed in below, by the sets
+of constants that are Megatron's.
+
+python3 bench/unseen.py peaks: peaks of memory of a pipeline with large vocabularies, typed in below.
 
 python3 bench/unseen.py foundry README: the tables in scripts/train/benchmarking/README.md of llm-foundry, by
 torchtitan's constants and by some that are fitted on every second row.
@@ -101,6 +103,35 @@ def rows_of_paper(table: str, unit: str) -> list[Row]:
     return rows
 
 
+# NeMo of July 2024 on H100 in fp8, docs/source/performance/performance_summary.md of NVIDIA/NeMo at commit
+# 070a0bb168, pretraining: tokens/s of a GPU. Layers and the like are those of its launcher's configurations.
+NEMO_COLUMNS = (
+    *("layers", "hidden", "heads", "kv_heads", "ffn", "swiglu", "untied", "vocab"),
+    *("gpus", "tp", "pp", "vp", "cp", "mbs", "gbs", "seq", "tokens_per_s_per_gpu"),
+)
+NEMO = """
+24 4096 32 32 16384 0 0 50257 64 1 1 1 1 4 2048 2048 22521
+44 6144 48 48 24576 0 0 50257 64 2 1 1 1 2 256 2048 5851
+96 12288 96 96 49152 0 0 50257 128 4 8 6 1 1 256 2048 726
+96 12288 96 96 49152 0 0 50257 512 4 8 6 1 2 2048 2048 782
+32 4096 32 32 11008 1 1 32000 8 1 1 1 1 1 128 4096 16847
+40 5120 40 40 13824 1 1 32000 16 1 4 10 1 1 128 4096 8646
+80 8192 64 8 28672 1 1 32000 64 4 4 20 1 1 128 4096 1707
+32 4096 32 32 16384 0 1 256000 64 2 1 1 1 4 256 4096 12701
+40 6144 48 48 24576 0 1 256000 64 2 4 10 1 2 256 4096 4256
+96 18432 96 8 73728 0 1 256000 128 8 8 12 1 1 32 4096 322
+32 4096 32 8 14336 1 1 128256 8 1 1 1 2 1 128 8192 12036
+80 8192 64 8 28672 1 1 128256 64 4 4 5 2 1 128 8192 1533
+"""
+
+
+def rows_of_nemo() -> list[Row]:
+    """Turn lines into rows of a table of Megatron's recipes; 24.07 had no kernel for whole experts."""
+    same = {"gpu": "H100", "precision": "FP8", "release": "24.07"}
+    lines = NEMO.strip().splitlines()
+    return [dict(zip(NEMO_COLUMNS, line.split(), strict=True)) | same for line in lines]
+
+
 def judge_papers() -> None:
     """Print a line for each table and set."""
     print(HEAD)
@@ -109,6 +140,44 @@ def judge_papers() -> None:
             for whose in ("megatron-deepspeed", "megatron"):
                 constants = FOLDER_OF_SETS / f"{whose}.json"
                 judge_rows(paper, f"{whose}'s", rows_of_paper(*table), Path(name), "--constants", constants)
+        judge_rows("NeMo 24.07", "megatron's", rows_of_nemo(), Path(name))
+
+
+# ---- peaks ----
+
+# Vocabulary parallelism (sail-sg/VocabularyParallelism, artifact/exp_one_host.csv, base): a GPT of 32 layers
+# on 8 A100, one stage each, Megatron-LM of 2024 in fp16 with the distributed optimizer and flash attention;
+# sequence, words, and MiB allocated on the fullest rank.
+LARGE_VOCABULARIES = """
+2048 256000 26256.8
+2048 128000 19711.8
+2048 64000 16713.4
+2048 32000 15215.4
+4096 256000 32397.0
+4096 128000 26397.0
+4096 64000 23398.7
+4096 32000 21900.7
+"""
+
+
+def judge_peaks() -> None:
+    """Print measured and predicted peaks."""
+    same = {"gpu": "A100", "gpus": "8", "layers": "32", "hidden": "3072", "heads": "24", "untied": "1"}
+    same |= {"tp": "1", "pp": "8", "mbs": "1", "gbs": "128", "stage": "fullest", "precision": "fp16"}
+    same |= {"sharding": "distributed_optimizer", "attention_backend": "flash", "unit": "GiB"}
+    cells = [line.split() for line in LARGE_VOCABULARIES.strip().splitlines()]
+    rows = [
+        same | {"seq": sequence, "vocab": words, "peak_allocated": str(float(peak) / 1024)}
+        for sequence, words, peak in cells
+    ]
+    print("| sequence | words | measured GiB | predicted GiB | error |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        table = Path(name) / "peaks.csv"
+        write_table(table, rows)
+        for row, found in zip(rows, advise("--predict", table)["predictions"], strict=True):
+            measured, predicted = (found[key] / 2**30 for key in ("measured_bytes", "predicted_bytes"))
+            what = f"{row['seq']} | {row['vocab']} | {measured:.2f} | {predicted:.2f}"
+            print(f"| {what} | {predicted / measured - 1:+.1%} |")
 
 
 # ---- llm-foundry ----
@@ -174,11 +243,13 @@ def judge_foundry(readme: Path) -> None:
 def main() -> None:
     """Choose what to judge."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["papers", "foundry"])
+    parser.add_argument("what", choices=["papers", "peaks", "foundry"])
     parser.add_argument("readme", type=Path, nargs="?", help="of llm-foundry")
     options = parser.parse_args()
     if options.what == "papers":
         judge_papers()
+    elif options.what == "peaks":
+        judge_peaks()
     elif options.readme is None:
         parser.error("foundry wants its README, too")
     else:

@@ -1,11 +1,12 @@
 """`stweaver.advise`: the command's answer as typed values."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 import stweaver
-from stweaver.advisor import Choice, Configuration
+from stweaver.advisor import Advice, Choice, Configuration
 
 
 def test_choices_are_typed_and_hold_to_what_is_fixed() -> None:
@@ -60,7 +61,7 @@ def test_what_makes_no_sense_is_an_error_of_one_line() -> None:
     with pytest.raises(stweaver.Error, match="no figures for the GPU v200") as error:
         stweaver.advise("llama3_8b", gpus=8, gpu="v200")
     assert "\n" not in str(error.value)
-    given = partial(stweaver.advise, "llama3_8b", gpus=8, gpu="h100")
+    given: Callable[..., Advice] = partial(stweaver.advise, "llama3_8b", gpus=8, gpu="h100")
     for name in ("calibrate", "software", "objectives"):
         with pytest.raises(stweaver.Error, match=f"{name}='time': a list of names, such as "):
             given(**{name: "time"})
