@@ -100,7 +100,7 @@ class RuntimeAllocator {
   /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
   bool fit_lengths();
   /// Whether in the last step the arena held more under a plan than ever before and than the plan needs, and
-  /// beyond the budget more than the slack and than in any step without a plan.
+  /// beyond the budget by more than the slack more than in any step without a plan.
   [[nodiscard]] bool plan_costs_memory() const;
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }

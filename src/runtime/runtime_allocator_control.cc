@@ -129,8 +129,9 @@ bool RuntimeAllocator::plan_costs_memory() const {
   if (!follower_ || !accounts_.peak_was_raised()) return false;
   // A job with a saved plan may come to hold what that needs; what it asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
-  // Without a plan the job holds the slack more than it uses, and at times more. A plan may take that again.
-  const Bytes beyond = std::max(excess_, policy_.slack(memory_.budget()));
+  // Without a plan the job holds more than it uses, too. A plan may take that, and the slack, which is its
+  // own.
+  const Bytes beyond = excess_ + policy_.slack(memory_.budget());
   return held_in_last_step() > std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
 }
 
