@@ -194,7 +194,7 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
         if saved is None or not saved.is_file():
             return made
         return f"{made}, saved {saved.name} for the next run"
-    refused = _said(log, device.device, "not following the plan")
+    refused = _said(_until_followed(log, device.device), device.device, "not following the plan")
     if not refused and device.served.share >= GOOD_SHARE:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
@@ -211,6 +211,12 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     except OSError as error:  # a folder that is only to be read
         return f"{fate}; it cannot be removed: {error.strerror}"
     return f"{fate}; the next run makes another"
+
+
+def _until_followed(log: Sequence[str], device: int) -> Sequence[str]:
+    """Return what was said before the device followed a plan, the saved one or its own."""
+    begin = f"stweaver[{device}]: following a plan "
+    return log[: next((i for i, line in enumerate(log) if line.startswith(begin)), len(log))]
 
 
 def _said(log: Sequence[str], device: int, what: str) -> str:

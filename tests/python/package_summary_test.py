@@ -121,6 +121,15 @@ def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(
     assert plan.exists() == bool(later)
 
 
+def test_a_saved_plan_that_was_followed_stays_whatever_is_refused_later(tmp_path: Path) -> None:
+    plan = tmp_path / "job.plan"
+    plan.touch()
+    log = ("stweaver[0]: following a plan from step 0 on: arena", "stweaver[0]: not following the plan: full")
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=9, misses=1))
+    assert autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), log) == "followed job.plan"
+    assert plan.exists()
+
+
 def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) -> None:
     gone = tmp_path / "job.plan"
     files = autostart.Files({"plan": gone, "save": gone})
