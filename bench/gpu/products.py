@@ -7,7 +7,7 @@ Data sheets print a rate at the boost clock; products draw more power than the G
 that it falls, and they take longer. The advisor counts with what is sustained (src/advise/cluster.cc).
 
 --experts: what the products of experts reach, one expert after another, as a share of a large product's rate.
-Their depth is what explains it: a product of depth k takes 1 + depth / k times its work.
+The depth is what would explain it, if a product of depth k took 1 + depth / k times its work.
 """
 
 import argparse

@@ -57,9 +57,20 @@ struct AdviseCommandOptions {
   bool json = false;
 };
 
+/// The file that MODEL is, or the `config.json` of the folder that it is; empty for a public model.
+std::string model_file(const std::string& name) {
+  const auto is_file = [](const std::string& path) {
+    std::error_code none;
+    return std::filesystem::is_regular_file(path, none);
+  };
+  const std::string inside = name + "/config.json";
+  if (is_file(inside)) return inside;
+  return name.ends_with(".json") || is_file(name) ? name : "";
+}
+
 std::vector<std::string> inputs_of(const AdviseCommandOptions& options) {
-  std::vector<std::string> inputs = {options.predict, options.fit, options.constants};
-  if (options.model.ends_with(".json")) inputs.push_back(options.model);
+  std::vector<std::string> inputs = {options.predict, options.fit, options.constants,
+                                     model_file(options.model)};
   for (const std::string& given : options.recorded) inputs.push_back(given.substr(0, given.rfind(':')));
   return inputs;
 }
@@ -109,15 +120,9 @@ Answer fit(const AdviseCommandOptions& options) {
   return {fit_text(measured, times, names, fitted), fit_json(measured, times, names, fitted)};
 }
 
-/// A file, a folder of transformers with its `config.json`, or a public model.
 ModelShape model_named(const std::string& name) {
-  const auto is_file = [](const std::string& path) {
-    std::error_code none;
-    return std::filesystem::is_regular_file(path, none);
-  };
-  const std::string inside = name + "/config.json";
-  const std::string& path = is_file(inside) ? inside : name;
-  return path.ends_with(".json") || is_file(path) ? read_model(read_text(path), path) : known_model(name);
+  const std::string path = model_file(name);
+  return path.empty() ? known_model(name) : read_model(read_text(path), path);
 }
 
 /// The GPU with what joins it to others, as far as that is said.

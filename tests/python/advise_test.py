@@ -341,7 +341,7 @@ def test_a_recording_of_no_job_is_refused_in_one_line(stweaver: Run, ran: str, c
     assert complaint in result.stderr
 
 
-def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> None:
+def test_a_model_may_be_a_configuration_file(answer: Answer, stweaver: Run, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(
         json.dumps(
@@ -356,6 +356,8 @@ def test_a_model_may_be_a_configuration_file(answer: Answer, tmp_path: Path) -> 
     )
     for given in (config, tmp_path):  # or the folder that it is in
         assert answer("advise", given, "--gpus", "1", "--gpu", "a100", "--choices", "1")["choices"]
+        refused = stweaver("advise", given, "--gpus", "1", "--gpu", "a100", "-o", config)
+        assert "would be written over" in refused.stderr
 
 
 def test_where_no_plan_of_the_choices_fits_others_are_looked_at(answer: Answer) -> None:
