@@ -63,7 +63,7 @@ std::string model_file(const std::string& name) {
     std::error_code none;
     return std::filesystem::is_regular_file(path, none);
   };
-  const std::string inside = name + "/config.json";
+  std::string inside = name + "/config.json";
   if (is_file(inside)) return inside;
   return name.ends_with(".json") || is_file(name) ? name : "";
 }
