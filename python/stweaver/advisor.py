@@ -48,6 +48,7 @@ class Choice:
     reserved: int  # with a plan
     reserved_native: int
     reserved_expandable: int
+    host: int  # of optimizer states that are there, where the configuration has them there
     stage: int
     megatron: str | None  # its settings; None where it cannot run it, or was not asked for
     torchtitan: str | None

@@ -125,6 +125,7 @@ struct States {
   double weights = 0;
   double gradients = 0;
   double optimizer = 0;
+  double host = 0;  ///< the optimizer's, where they are on the host
 };
 
 States states_of(const Job& job, int stage) {
@@ -138,11 +139,13 @@ States states_of(const Job& job, int stage) {
   };
   const double trained = how.lora ? 0.01 : 1;
   const double gradient = trained * how.gradient_bytes;
-  const double moments = how.offload_optimizer ? 0 : trained * optimizer_state_bytes(how);
+  const double moments = trained * optimizer_state_bytes(how);
+  const double optimizer = bytes(moments, moments, 1);
   const bool fp32_alone = has_pytorch_fsdp(how) && !how.offload_optimizer;
   return {.weights = fp32_alone ? 0 : bytes(how.weight_bytes, kHalf, 3),
           .gradients = bytes(gradient, gradient, 2),
-          .optimizer = bytes(moments, moments, 1)};
+          .optimizer = how.offload_optimizer ? 0 : optimizer,
+          .host = how.offload_optimizer ? optimizer : 0};
 }
 
 struct Passage {
@@ -516,6 +519,7 @@ RankMemory live_memory(const Job& job, int stage, const ChunkMemory& parts) {
   const double kept = below + above * parts.plain.kept;
   RankMemory memory;
   memory.stage = stage;
+  memory.host = states.host;
   memory.states = states.weights + states.gradients + states.optimizer + workspaces(job) +
                   gathered_for_good(job, stage) + gathered_for_a_step(job, stage);
   memory.activations = in_flight(how, stage) * kept;

@@ -16,6 +16,7 @@ struct RankMemory {
   double states = 0;       ///< weights, gradients, optimizer: between steps
   double activations = 0;  ///< the most that forward passes keep for backward passes
   double transient = 0;    ///< on top, inside one phase: logits, what is recomputed, gradients of activations
+  double host = 0;         ///< on the host: optimizer states that are there instead
   [[nodiscard]] double peak() const { return states + activations + transient; }
 };
 

@@ -28,6 +28,18 @@ std::string settings_text(const Recommendation& advice, const Framework& framewo
   return fmt::format("\nfor {}:\n{}", framework.name, lines);
 }
 
+/// Bytes of optimizer states that the fullest rank of a choice has on the host.
+double on_host(const Recommendation& advice, const Choice& choice) {
+  return live_memory(job_of(advice, choice.configuration), choice.stage).host;
+}
+
+/// What is recomputed, and what is on the host instead of the GPU.
+std::string savings_of(const Recommendation& advice, const Choice& choice) {
+  const double host = on_host(advice, choice);
+  return recompute_of(choice.configuration) +
+         (host > 0 ? fmt::format(", {:.1f} GiB offloaded", to_gib(host)) : "");
+}
+
 double error_of(double said, double measured) {
   return said / measured - 1;
 }
@@ -128,14 +140,14 @@ std::string advise_text(const Recommendation& advice) {
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const auto& [choice, reservation] = advice.choices[i];
     const Configuration& how = choice.configuration;
-    table.add_row(
-        {std::to_string(i + 1), std::to_string(how.gpus), layout_of(how), std::to_string(how.micro_batch),
-         recompute_of(how) + (how.offload_optimizer ? ", offload" : ""),
-         fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
-         fmt::format("{:.4g}", choice.cost() * advice.price.value_or(1)),
-         fmt::format("{:.1f}", to_gib(reservation.planned)),
-         fmt::format("{:.1f}", to_gib(reservation.expandable)),
-         fmt::format("{:.1f}", to_gib(reservation.native)), fmt::format("{:.1f}x", choice.headroom)});
+    table.add_row({std::to_string(i + 1), std::to_string(how.gpus), layout_of(how),
+                   std::to_string(how.micro_batch), savings_of(advice, choice),
+                   fmt::format("{:.3g}", choice.seconds), fmt::format("{:.0f}", choice.rate()),
+                   fmt::format("{:.4g}", choice.cost() * advice.price.value_or(1)),
+                   fmt::format("{:.1f}", to_gib(reservation.planned)),
+                   fmt::format("{:.1f}", to_gib(reservation.expandable)),
+                   fmt::format("{:.1f}", to_gib(reservation.native)),
+                   fmt::format("{:.1f}x", choice.headroom)});
   }
   const Configuration& asked = advice.choices.front().choice.configuration;
   std::string settings = fmt::format("a step takes {} sequence{} of {} tokens\n", asked.global_batch,
@@ -175,6 +187,7 @@ Json advise_json(const Recommendation& advice) {
                        {"reserved", reservation.planned},
                        {"reserved_native", reservation.native},
                        {"reserved_expandable", reservation.expandable},
+                       {"host", static_cast<Bytes>(on_host(advice, choice))},
                        {"stage", choice.stage}});
     choices.back().update(settings_json(job_of(advice, how), advice.frameworks));
   }

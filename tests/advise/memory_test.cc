@@ -137,6 +137,11 @@ TEST(RankMemory, StatesAreThoseOfMegatron) {
   EXPECT_NEAR(live_memory(job, 0).states, 18 * weights + workspaces, 1);
   job.configuration.zero = 1;
   EXPECT_NEAR(live_memory(job, 0).states, (6 + 12.0 / 16) * weights + workspaces, 1);
+  EXPECT_EQ(live_memory(job, 0).host, 0);
+  job.configuration.offload_optimizer = true;
+  EXPECT_NEAR(live_memory(job, 0).states, 6 * weights + workspaces, 1);
+  EXPECT_NEAR(live_memory(job, 0).host, 12.0 / 16 * weights, 1);
+  job.configuration.offload_optimizer = false;
   job.configuration.zero = 3;
   EXPECT_NEAR(live_memory(job, 0).states, 18.0 / 16 * weights + workspaces, 1);
 }

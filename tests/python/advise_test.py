@@ -155,6 +155,15 @@ def test_the_fastest_that_fits_comes_first_however_many_are_shown(answer: Answer
     assert shown[0][0] == shown[1][0] == shown[2][0]
 
 
+def test_a_choice_says_what_it_has_on_the_host(answer: Answer, stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "zero=1", "--choices", "1"]
+    assert answer(*given, "--fix", "offload=0")["choices"][0]["host"] == 0
+    given += ["--fix", "offload=1", "--fix", "gpus=8", "--fix", "tp=1", "--fix", "pp=1"]
+    host = answer(*given)["choices"][0]["host"]
+    assert host == pytest.approx(12 * 8.03e9 / 8, rel=0.001)  # 12 bytes for each parameter, shared by all
+    assert f" {host / 2**30:.1f} GiB offloaded" in stweaver(*given).stdout
+
+
 ALONE = ["gpus=8", "tp=1", "pp=1", "cp=1", "zero=1", "offload=0"]  # one of eight that share an optimizer
 
 
