@@ -195,6 +195,7 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
             return made
         return f"{made}, saved {saved.name} for the next run"
     refused = _said(_until_followed(log, device.device), device.device, "not following the plan")
+    refused = refused.removeprefix(f"{plan}: ")  # what is wrong with the file itself
     if not refused and device.served.share >= GOOD_SHARE:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):

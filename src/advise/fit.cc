@@ -143,7 +143,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (std::size_t i = 0; i < order.size();) {
-    std::size_t j = i;
+    std::size_t j = i + 1;
     while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
     for (std::size_t k = i; k < j; ++k) ranks[order[k]] = static_cast<double>(i + j - 1) / 2;
     i = j;

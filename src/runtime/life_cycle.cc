@@ -36,7 +36,7 @@ std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 
 /// Nobody knows who wrote it.
 Plan checked(Plan plan) {
   const std::vector<std::string> violations = check_plan(plan, 1);
-  if (!violations.empty()) fail("not following the plan: it is not sound: ", violations.front());
+  if (!violations.empty()) fail("it is not sound: ", violations.front());
   return plan;
 }
 
@@ -74,7 +74,7 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
   try {
     auto plan = std::make_shared<const PlanIndex>(checked(saved()));
     if (const std::string objection = objection_to(plan->plan(), policy_); !objection.empty()) {
-      if (plan->plan().shape == StepShape::kFixed) fail("not following the plan: ", objection);
+      if (plan->plan().shape == StepShape::kFixed) fail(objection);
       rest(policy_.most_patience, objection);
     } else if (plan->plan().prologue == 0) {
       stage_ = Stage::kWaiting;  // what is allocated before the steps repeat is not in that plan
@@ -85,7 +85,7 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
     return true;
   } catch (const Error& error) {
     why_no_plan_ = error.what();
-    log(why_no_plan_);
+    log(text("not following the plan: ", why_no_plan_));
     return false;
   }
 }

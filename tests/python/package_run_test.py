@@ -98,6 +98,20 @@ def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run,
     assert (tmp_path / "own.plan").exists(), "it is the job's"
 
 
+def test_a_damaged_plan_is_named_though_a_plan_made_on_the_way_is_followed(
+    python: Run, tmp_path: Path
+) -> None:
+    run(python, tmp_path, "")
+    [plan] = (tmp_path / ".stweaver").glob("*.plan")
+    plan.write_text(plan.read_text()[:-40])
+    line = run(python, tmp_path, "")
+    assert re.search(rf"; did not follow {plan.name}: .*; followed a plan made on the way, saved ", line), (
+        line
+    )
+    assert str(plan) not in line
+    assert f"; followed {plan.name}" in run(python, tmp_path, "")
+
+
 def test_a_script_from_standard_input_keeps_no_plan(python: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(JOB)
     words = ("sh", "-c", f"{sys.executable} - '' < train.py")

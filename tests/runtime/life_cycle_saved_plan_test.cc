@@ -134,7 +134,7 @@ TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
     EXPECT_EQ(life.stage(), Stage::kRecording);
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_THAT(lines.front(), HasSubstr(path));
-    EXPECT_EQ("stweaver[0]: " + life.why_no_plan(), lines.front());
+    EXPECT_EQ("stweaver[0]: not following the plan: " + life.why_no_plan(), lines.front());
   }
 }
 
