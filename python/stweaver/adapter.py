@@ -79,9 +79,9 @@ def build(kind: str) -> Path:
             return built[-1]
         raise
     target = folder / f"{stem}-{_digest([*command, compiler.version])}.so"
-    if target.is_file():
-        return target
     try:
+        if target.is_file():
+            return target
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(target.with_suffix(".lock")):  # the ranks of a job all start at once
             if not target.is_file():

@@ -148,9 +148,10 @@ def _require_lists(**given: Sequence[str]) -> None:
 
 def _answer(arguments: list[str]) -> dict[str, Any]:
     command: list[str | Path] = [layout.find_command(), "advise", "--json", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if result.returncode not in (0, _NOTHING_FITS):
-        raise Error(result.stderr.strip().removeprefix("stweaver: "))
+        said = result.stderr.strip().removeprefix("stweaver: ")
+        raise Error(said or f"{command[0]} advise ended with status {result.returncode}")
     answer: dict[str, Any] = json.loads(result.stdout)
     return answer
 

@@ -200,6 +200,8 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
         return f"no plan: {device.why_no_plan}"
+    if not refused and device.served.hits + device.served.misses < _requests_of(plan):
+        return f"ended before a step of {plan.name} was over"
     fate = f"did not follow {plan.name}: {refused or device.why_no_plan or 'it did not fit'}"
     if refused and device.plans > 0:
         fate += f"; {summary.fate_of(device)}"
@@ -212,6 +214,16 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     except OSError as error:  # a folder that is only to be read
         return f"{fate}; it cannot be removed: {error.strerror}"
     return f"{fate}; the next run makes another"
+
+
+def _requests_of(plan: Path) -> int:
+    """Return how many requests the plan has, of a step at least; 0 where its file does not say."""
+    try:
+        with plan.open(encoding="utf-8", errors="replace") as lines:
+            count = next((line for line in lines if line.startswith("slots ")), "").split()[1:]
+    except OSError:
+        return 0
+    return int(count[0]) if count and count[0].isdecimal() else 0
 
 
 def _until_followed(log: Sequence[str], device: int) -> Sequence[str]:

@@ -112,7 +112,7 @@ def _prebuilt() -> prebuilt.Choice:
 
 def _cache() -> str:
     folder = adapter.cache_folder()
-    existing = next(parent for parent in [folder, *folder.parents] if parent.exists())
+    existing = next(parent for parent in [folder, *folder.parents] if os.access(parent, os.F_OK))
     if not os.access(existing, os.W_OK | os.X_OK):
         raise Error(f"cannot write to {folder}; let {variables.CACHE.full_name} name another folder")
     return str(folder)

@@ -10,5 +10,5 @@ def bytes_of(gib: float | str) -> int:
     except (ValueError, OverflowError):
         held = 0
     if not 0 < held < 2**60:
-        raise Error(f"hold={gib}: must be a number of GiB, as in hold=20")
+        raise Error(f"hold={gib}: must be a number of GiB above 0, as in hold=20")
     return held

@@ -211,7 +211,9 @@ def is_program(command: Sequence[str] | None = None) -> bool:
 
 def is_helper() -> bool:
     """Whether multiprocessing started this process: whose part of the job it does is not known."""
-    return any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    is_forked = multiprocessing is not None and multiprocessing.parent_process() is not None
+    return is_forked or any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
 
 
 def _what_runs(command: Sequence[str]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +24,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: stweaver run -- torchrun --nproc-per-node 8 train.py",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--plans", metavar="DIR", default=".stweaver", help="keep plans here (default .stweaver)"
-    )
+    parser.add_argument("--plans", metavar="DIR", help="keep plans here (default .stweaver)")
     parser.add_argument("--no-plan", action="store_true", help="neither use a saved plan nor keep one")
     parser.add_argument("--record", metavar="FILE", help="also record the job's first steps into this file")
     parser.add_argument(
@@ -74,7 +73,8 @@ def parse(arguments: Sequence[str]) -> Request:
         parser.error(f"--live {options.live}: ranks count from 0")
     settings = {variables.RUN: "1"}
     try:
-        settings[variables.PLANS] = "" if options.no_plan else _absolute(options.plans)
+        plans = options.plans or variables.PLANS.value or ".stweaver"
+        settings[variables.PLANS] = "" if options.no_plan else _absolute(plans)
         if options.record:
             settings[variables.RECORD] = _absolute(options.record)
         if options.hold is not None:
@@ -106,6 +106,8 @@ def run(arguments: Sequence[str]) -> NoReturn:
         settings[variables.LIVE.full_name] = str(live.start(rank))
     if sys.stdout is not None:  # else it is closed
         sys.stdout.flush()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and then by whatever it becomes
+        signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, {**os.environ, **settings})
     except OSError as error:

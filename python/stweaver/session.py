@@ -129,7 +129,9 @@ def disable() -> None:
 def record(path: PathLike, device: str | None = None) -> None:
     """Only record the job into the file `path`, until disable() or its end. Errors as of enable()."""
     kind = pytorch.device_kind(device or variables.DEVICE.value)
-    _start(kind, variables.WAY.value or "wrapper", {"follow": "0", "trace": _to_write(path, kind)})
+    options = _options(kind, {"plan": None, "save": None, "trace": path}, None, None, None)
+    recorded = {name: options[name] for name in ("settings", "trace", "verbose") if name in options}
+    _start(kind, variables.WAY.value or "wrapper", recorded | {"follow": "0"})
 
 
 def install(plan: PathLike, device: str | None = None) -> None:

@@ -266,7 +266,8 @@ int full_layers(const ConfigFile& file, const Json& kinds) {
   for (const Json& kind : kinds) {
     if (kind == "full_attention") ++full;
     if (kind != "full_attention" && kind != "sliding_attention" && kind != "chunked_attention")
-      fail(file.name(), ": layers of the kind ", kind.dump(), " in layer_types are not known; only those of ",
+      fail(file.name(), ": layers of the kind ", kind.is_string() ? kind.dump() : kind.type_name(),
+           " in layer_types are not known; only those of ",
            "full_attention, sliding_attention and chunked_attention are");
   }
   return full;

@@ -295,6 +295,9 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
   for (const auto& [parameter, value] : others) set(parameter, value, job);
   if (gpus && how.gpus != *gpus) fail("gpus=", *gpus, ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
+  if (how.recompute_layers > (how.recompute == Recompute::kFull ? chunk_layers(job) : 0))
+    fail("recompute_layers=", how.recompute_layers, ": with recompute=full it can be 1 to ",
+         chunk_layers(job));
   return job;
 }
 

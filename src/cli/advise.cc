@@ -402,13 +402,17 @@ void add_advise(CLI::App& app, int& status) {
   command
       ->add_option("--software", options->software,
                    "what runs the job: megatron, torchtitan, deepspeed (default: prints settings of all)")
+      ->option_text("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full, ...")
+  command
+      ->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full; may come again")
+      ->option_text("NAME=VALUE")
       ->allow_extra_args(false);  // what follows its value may be MODEL
   command
       ->add_option("--objective", options->objectives,
                    "what the front is of: time, memory, gpus (these by default), cost, headroom")
+      ->option_text("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option("--price", options->price, "of a GPU hour, in any money: shows costs in it")
@@ -432,6 +436,7 @@ void add_advise(CLI::App& app, int& status) {
       ->excludes(predict_option);
   command
       ->add_option("--only", options->only, "the constants that --fit may change; layers for kinds of layers")
+      ->option_text("A,B")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(fit_option);

@@ -129,8 +129,8 @@ std::string predict_text(const Measurements& measured, std::span<const StepTime>
     const Measurement& row = measured.rows[i];
     const Configuration& how = row.job.configuration;
     std::vector<std::string> cells = {
-        std::to_string(row.line),        row.model,      row.job.gpu.name,
-        std::to_string(how.gpus),        layout_of(how), std::to_string(how.micro_batch),
+        std::to_string(row.line),        printable(row.model), row.job.gpu.name,
+        std::to_string(how.gpus),        layout_of(how),       std::to_string(how.micro_batch),
         std::to_string(how.global_batch)};
     const auto add = [&cells](double was, double said) {
       cells.insert(cells.end(), {fmt::format("{:.3f}", was), fmt::format("{:.3f}", said),

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "report/page_files.h"
+#include "report/table.h"
 
 namespace stweaver {
 namespace {
@@ -68,7 +69,7 @@ std::string assemble_page(const PageParts& parts) {
   fill_in(page, "script", parts.script);
   fill_in(page, "data", data);
   fill_in(page, "facts", json_for_script(parts.facts));
-  fill_in(page, "title", html_escaped(parts.title));
+  fill_in(page, "title", html_escaped(valid_utf8(parts.title)));
   return page;
 }
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include <nlohmann/json.hpp>
+#include "report/table.h"
 
 namespace stweaver {
 namespace {
@@ -37,11 +37,6 @@ constexpr std::size_t kNoList = SIZE_MAX;
 template <typename Number>
 bool fits(std::int64_t value) {
   return value >= std::numeric_limits<Number>::min() && value <= std::numeric_limits<Number>::max();
-}
-
-std::string valid_utf8(std::string_view text) {
-  using nlohmann::json;
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
 
 }  // namespace

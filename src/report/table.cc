@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 namespace stweaver {
 namespace {
 
@@ -36,6 +38,11 @@ std::string printable(std::string_view text) {
     if (high) ++i;
   }
   return safe;
+}
+
+std::string valid_utf8(std::string_view text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
 
 std::string first_columns(const std::string& text, std::size_t columns) {

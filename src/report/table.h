@@ -11,6 +11,9 @@ namespace stweaver {
 /// The text on one line and safe for a terminal: control characters (a file's name may have some) become `?`.
 std::string printable(std::string_view text);
 
+/// The text in UTF-8; what is none becomes U+FFFD.
+std::string valid_utf8(std::string_view text);
+
 /// The beginning of UTF-8 text that takes so many columns of a screen, near enough: one for each character.
 std::string first_columns(const std::string& text, std::size_t columns);
 

@@ -29,6 +29,17 @@ def test_prediction_stands_beside_every_measured_row(answer: Answer, table: Path
     assert document["mean_absolute_error"] == pytest.approx(sum(errors) / len(errors))
 
 
+def test_a_models_name_in_a_table_is_safe_for_a_terminal(stweaver: Run, tmp_path: Path) -> None:
+    path = tmp_path / "measured.csv"
+    path.write_text(
+        "model,gpu,gpus,precision,layers,hidden,heads,vocab,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\n"
+        "a\x1b[31m,h100,8,bf16,4,512,8,32000,8,1,4096,1,1,5\n"
+    )
+    shown = stweaver("advise", "--predict", path).stdout
+    assert "a?[31m" in shown
+    assert "\x1b" not in shown
+
+
 def test_fitted_constants_predict_better_and_can_be_used_again(
     answer: Answer, table: Path, tmp_path: Path
 ) -> None:
@@ -339,6 +350,11 @@ def error(rank: dict[str, float], kind: str) -> float:
         ("pp=4,stage=4", "stage=4"),
         ("pq=4", "no such parameter"),
         ("pp=5", "llama7b_N"),
+        (
+            "pp=4,recompute=full,recompute_layers=9",
+            "recompute_layers=9: with recompute=full it can be 1 to 8",
+        ),
+        ("pp=4,recompute_layers=1", "with recompute=full"),
         ("tp", "not of the form"),
     ],
 )

@@ -286,6 +286,17 @@ def test_models_with_sizes_of_nothing_are_refused(
     assert " is 0" in result.stderr
 
 
+def test_layers_of_no_known_kind_are_one_short_line(stweaver: Run, tmp_path: Path) -> None:
+    shape = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 32000}
+    path = tmp_path / "config.json"
+    for kind in ('"linear"', "[" * 200_000 + "]" * 200_000, "7"):
+        path.write_text(json.dumps({"model_type": "mistral", **shape})[:-1] + f', "layer_types": [{kind}]}}')
+        result = stweaver("advise", path, "--gpus", "8", "--gpu", "h100")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert len(result.stderr) < 500
+        assert "in layer_types are not known" in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--max-memory", "--network", "--price"])
 def test_what_is_no_number_is_no_number(stweaver: Run, option: str) -> None:
     result = stweaver("advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", option, "nan")
@@ -301,7 +312,11 @@ def test_no_output_takes_the_place_of_an_input_or_of_another(stweaver: Run, tmp_
     link = tmp_path / "link.pickle"
     link.symlink_to(trace)
     page = tmp_path / "page.html"
+    to_page = tmp_path / "link.html"  # which is not there yet
+    to_page.symlink_to("page.html")
     for command in (
+        ("report", trace, "-o", page, "--perfetto", to_page),
+        ("report", trace, "-o", to_page, "--perfetto", page),
         ("plan", trace, "-o", trace),
         ("plan", link, "-o", trace),
         ("report", trace, "-o", trace),

@@ -1,5 +1,6 @@
 """`stweaver.advise`: the command's answer as typed values."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,11 @@ def test_objectives_and_limits_are_passed_on() -> None:
     assert small.reserved <= 20 * 2**30
     assert small.step_seconds > fastest.step_seconds
     assert small.configuration.global_batch == 64
+
+
+def test_a_path_that_is_no_text_is_an_error_in_words() -> None:
+    with pytest.raises(stweaver.Error, match="gone"):
+        stweaver.advise(os.fsdecode(b"gone\xff.json"), gpus=8, gpu="h100")
 
 
 def test_software_that_is_not_asked_for_has_no_settings() -> None:

@@ -63,6 +63,9 @@ def test_options_become_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         "PYTHONPATH": f"{launcher.SITE}{os.pathsep}/mine",
     }
     assert launcher.parse(["--no-plan", "--", "a"]).settings["STWEAVER_PLANS"] == ""
+    assert launcher.parse(["--", "a"]).settings["STWEAVER_PLANS"] == str(tmp_path / ".stweaver")
+    monkeypatch.setenv("STWEAVER_PLANS", "/shared/plans")
+    assert launcher.parse(["--", "a"]).settings["STWEAVER_PLANS"] == "/shared/plans"
     assert [launcher.parse([*live, "--", "a"]).live for live in (["--live"], ["--live", "3"])] == [0, 3]
     assert launcher.parse(["--quiet", "--", "a"]).settings["STWEAVER_VERBOSE"] == "0"
 
@@ -134,6 +137,12 @@ def test_the_native_command_hands_run_to_the_package(
     result = stweaver("run", "--", "true")
     assert result.returncode == 2
     assert "pip install" in result.stderr
+
+
+def test_the_command_has_the_signals_that_it_would_have(python: Run) -> None:
+    job = 'set -o pipefail; { while echo a; do :; done; } | head -1; echo "${PIPESTATUS[0]}"'
+    done = python("-m", "stweaver", "run", "--no-plan", "--", "bash", "-c", job)
+    assert (done.stdout, done.stderr) == ("a\n141\n", "")
 
 
 def test_a_job_without_torch_is_untouched(python: Run, tmp_path: Path) -> None:

@@ -112,6 +112,28 @@ def test_a_damaged_plan_is_named_though_a_plan_made_on_the_way_is_followed(
     assert f"; followed {plan.name}" in run(python, tmp_path, "")
 
 
+def test_workers_that_are_forked_before_torch_is_imported_keep_no_plan(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import multiprocessing
+def work():
+    import torch
+    weight = torch.ones(1 << 20, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight])
+    for _ in range(30):
+        (weight * 2).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+if __name__ == "__main__":
+    workers = [multiprocessing.get_context("fork").Process(target=work) for _ in range(2)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+""")
+    done = python(*RUN, "--record", "job.trace", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*.trace"))) == 2
+    assert not list(tmp_path.glob(".stweaver/*.plan")), "of whichever of them"
+
+
 def test_a_script_from_standard_input_keeps_no_plan(python: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(JOB)
     words = ("sh", "-c", f"{sys.executable} - '' < train.py")

@@ -141,6 +141,18 @@ def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(("slots", "stays"), [(11, True), (10, False)])
+def test_a_run_that_ends_before_a_step_of_its_plan_leaves_the_plan(
+    tmp_path: Path, slots: int, stays: bool
+) -> None:
+    plan = tmp_path / "job.plan"
+    plan.write_text(f"stweaver-plan 6\nsource slots\nslots {slots}\n512 0 0 -1 exact\n")
+    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
+    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), ())
+    assert (fate == "ended before a step of job.plan was over") == stays
+    assert plan.exists() == stays
+
+
 def test_a_plan_that_cannot_be_removed_is_words_of_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,18 @@ def test_recording_changes_nothing_but_leaves_a_trace(
     assert inspected["steps"] >= run["steps"] - 1
 
 
+@pytest.mark.parametrize("begin", ["record('job.trace')", "enable(trace='job.trace')"])
+def test_a_recording_tells_the_settings_of_pytorchs_allocator(
+    python: Run, tmp_path: Path, begin: str
+) -> None:
+    job = f"import torch, stweaver; stweaver.{begin}; torch.ones(1 << 20); stweaver.disable()"
+    done = python(
+        "-c", job, cwd=tmp_path, PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64", STWEAVER_DEVICE="cpu"
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"max_split_size_mb:64" in (tmp_path / "job.trace").read_bytes()
+
+
 def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
     plain: Any,  # noqa: ANN401
     planned: tuple[Path, Any],
@@ -145,7 +157,7 @@ def test_what_is_no_number_of_gib_cannot_be_held(python: Run) -> None:
     lines = python("-c", script).stdout.splitlines()
     refused = ["0", "-1", "nan", "1e+30", "much"]
     assert lines == [
-        *(f"hold={gib}: must be a number of GiB, as in hold=20" for gib in refused),
+        *(f"hold={gib}: must be a number of GiB above 0, as in hold=20" for gib in refused),
         str(1 << 29),
     ]
 
