@@ -15,8 +15,15 @@ SITE = Path(__file__).resolve().parent / "site"
 _EXAMPLE = "stweaver run -- python train.py"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its errors are one line, as those of every command are."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Error(f"{message}; see stweaver run --help")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="stweaver run",
         usage="stweaver run [OPTIONS] -- COMMAND [ARGUMENT ...]",
         description="Runs a training script under STWeaver, also under torchrun: a plan for each rank. "
@@ -60,7 +67,7 @@ class Request(NamedTuple):
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """Read the arguments behind `run`; SystemExit for bad usage."""
+    """Read the arguments behind `run`; Error for bad usage."""
     arguments = list(arguments)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser, command = _parser(), arguments[end + 1 :]
