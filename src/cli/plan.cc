@@ -31,7 +31,6 @@ struct PlanCommandOptions {
   std::optional<Bytes> align;
   std::optional<Bytes> capacity;
   SynthesizeOptions search;
-  std::optional<double> max_scale;
   bool step_only = false;
   bool json = false;
 };
@@ -69,8 +68,7 @@ class Watch {
 
 PlanAnswer plan_trace(const PlanCommandOptions& options, Watch& watch) {
   const Trace trace = open_trace(options.input, options.device);
-  Profile profile = profile_of(trace);
-  if (options.max_scale) extend_to_scale(profile.pattern, trace, *options.max_scale);
+  const Profile profile = profile_of(trace);
   SynthesizeOptions how = options.search;
   how.alignment = options.align.value_or(kAlignment);
   how.step_only = options.step_only;
@@ -101,10 +99,9 @@ PlanAnswer plan_trace(const PlanCommandOptions& options, Watch& watch) {
 }
 
 PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
-  if (options.device || options.max_scale || options.step_only)
+  if (options.device || options.step_only)
     fail(options.input,
-         ": a planning instance has no device, step or batch; leave out --device, --step-only "
-         "and --max-scale");
+         ": a planning instance has no device and no step; leave out --device and --step-only");
   std::vector<CsvRow> rows = open_csv(options.input);
   const Bytes alignment = options.align.value_or(1);  // instances count in units of their own
   Instance instance;
@@ -170,11 +167,6 @@ void add_plan(CLI::App& app, int& status) {
   command->add_option("--capacity", options->capacity, "exit with 1 if the plan needs more than this")
       ->check(bytes(0));
   add_search(*command, options->search, "search for a better plan than the first");
-  command
-      ->add_option(
-          "--max-scale", options->max_scale,
-          "have places for batches so many times the largest recorded, where sizes follow one length")
-      ->check(number(1, 16));
   command->add_flag("--step-only", options->step_only, "plan the step that repeats, not the prologue");
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver plan snapshot.pickle -o job.plan");

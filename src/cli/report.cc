@@ -56,13 +56,13 @@ void write_snapshots(const JobReport& report, const std::vector<std::string>& pa
 
 Answer report(const ReportCommandOptions& options) {
   if (!options.snapshots.empty()) require_own_names(options.traces);
+  find_inputs(options.traces);
+  if (!options.snapshots.empty()) make_folder(options.snapshots);
   std::vector<std::string> outputs = {options.output, options.perfetto};
   for (const std::string& trace : options.traces)
     if (!options.snapshots.empty())
       std::ranges::move(snapshots_of(trace, options.snapshots), std::back_inserter(outputs));
   keep_apart(options.traces, outputs);
-  find_inputs(options.traces);
-  if (!options.snapshots.empty()) make_folder(options.snapshots);
   Written written{.page = options.output, .snapshots = {}, .perfetto = options.perfetto};
   std::vector<JobReport> reports;
   for (const std::string& path : options.traces) {

@@ -16,15 +16,9 @@
 namespace stweaver {
 namespace {
 
-constexpr double kMostScale = 16;
-/// So many neighbours on one side tell the quantity of a micro-batch.
-constexpr std::size_t kNeighbours = 16;
 /// Sizes are rounded: to multiples of a tile, to whole rows.
 constexpr double kTolerance = 0.01;
 constexpr double kSlack = 1024;
-/// Of the bytes that vary, so small a share may follow nothing: where micro-batches meet, neighbours do not
-/// tell.
-constexpr double kUnexplained = 0.1;
 /// Of a size that follows nothing, what its largest has over its smallest may lie idle. That may be this
 /// share of the bytes that vary: half of the run time's slack.
 constexpr double kIdle = 0.5 / static_cast<double>(kSlackShare);
@@ -255,37 +249,8 @@ class VaryingSizes {
     return samples;
   }
 
-  /// What the row's size follows; nothing when it follows nothing. The neighbours before the row know of its
-  /// micro-batch, or those behind it. At either end there are fewer, and a row alone would follow itself.
-  [[nodiscard]] std::optional<Form> form_of(std::size_t row) const {
-    const std::size_t window = std::min(kNeighbours + 1, positions_.size());
-    const std::size_t before = row + 1 - std::min(row + 1, window);
-    const std::optional<Form> form = find_form(samples(row, before, before + window));
-    if (form) return form;
-    const std::size_t behind = std::min(row, positions_.size() - window);
-    return find_form(samples(row, behind, behind + window));
-  }
-
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-
-  /// The row's sizes at the shares that most of the rows [begin, end) needed of their largest.
-  [[nodiscard]] Samples samples(std::size_t row, std::size_t begin, std::size_t end) const {
-    Samples samples;
-    std::vector<double> shares;
-    for (std::size_t k = 0; k < sizes_[row].size(); ++k) {
-      if (sizes_[row][k] == 0) continue;
-      shares.clear();
-      for (std::size_t other = begin; other < end; ++other) {
-        if (sizes_[other][k] > 0) shares.push_back(static_cast<double>(sizes_[other][k]) / largest_[other]);
-      }
-      const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-      std::nth_element(shares.begin(), middle, shares.end());
-      samples.shares.push_back(*middle);
-      samples.sizes.push_back(static_cast<double>(sizes_[row][k]));
-    }
-    return samples;
-  }
 
   std::vector<std::uint32_t> positions_;
   std::vector<std::size_t> row_of_;  ///< by position; kNone where the size does not vary
@@ -408,36 +373,6 @@ bool are_in_ratio(double ratio, const Position& other, const Position& position)
       std::gcd(std::gcd(other.size, other.smallest), std::gcd(position.size, position.smallest));
   return kFewestTiles * static_cast<double>(tile) <= std::min(static_cast<double>(other.size), size) &&
          std::abs(expected - size) <= std::max(ratio, 1.0) * static_cast<double>(tile);
-}
-
-void extend_to_scale(Pattern& pattern, const Trace& trace, double scale) {
-  if (!(scale >= 1 && scale <= kMostScale))
-    fail(trace.name, ": batches ", scale, " times the largest seen: give 1 to ", kMostScale);
-  const VaryingSizes varying(pattern, trace);
-  const std::vector<std::uint32_t>& rows = varying.positions();
-  double unexplained = dynamic_leftover(pattern).all;
-  if (rows.empty() && unexplained == 0)
-    fail(trace.name,
-         ": no two recorded steps differ in size, so what a larger batch needs cannot be told: record more "
-         "steps");
-  double all = unexplained;
-  std::vector<Bytes> extended;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto largest = static_cast<double>(pattern.positions[rows[row]].size);
-    const std::optional<Form> form = varying.form_of(row);
-    all += largest;
-    if (!form) unexplained += largest;
-    const double size = std::max(form ? form->at(scale) : largest * scale, largest);
-    if (size > static_cast<double>(kMostMemory))
-      fail(trace.name, ": a request of a batch ", scale, " times the largest seen is out of range");
-    extended.push_back(static_cast<Bytes>(std::ceil(size)));
-  }
-  if (unexplained > kUnexplained * all) {
-    fail(trace.name, ": sizes follow no single quantity (", std::lround(100 * unexplained / all),
-         " % of the bytes that vary do not), so what a larger batch needs cannot be told: plan without a "
-         "scale");
-  }
-  for (std::size_t row = 0; row < rows.size(); ++row) pattern.positions[rows[row]].size = extended[row];
 }
 
 bool lengths_foretell_sizes(const Pattern& pattern) {

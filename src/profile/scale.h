@@ -15,19 +15,6 @@ inline constexpr Bytes kMostGrowth = 2;
 /// The sizes of a step follow no more lengths than that.
 inline constexpr std::size_t kMostLengths = 16;
 
-/// Lets the pattern stand for steps whose batches are `scale` times the largest seen (1 to 16): sizes that
-/// vary become what they would be there, so that a plan has places for them.
-///
-/// The quantity (a sequence length) is never seen itself. But most tensors are proportional to it, so that
-/// what a request needs of the largest seen at its position is what its neighbours need of theirs. Against
-/// that share each position's sizes are fitted, as share, share^2 (attention scores), a sum of two of 1,
-/// share and share^2, or share up to a largest size, whichever first agrees with all steps. So micro-batches
-/// of one step may have lengths of their own.
-///
-/// Error where no step differs from another, or when requests that fit nothing (experts, whose sizes move on
-/// their own) hold more than a tenth of the bytes that vary. Fewer are taken to be proportional.
-void extend_to_scale(Pattern& pattern, const Trace& trace, double scale);
-
 /// Whether one of the sizes is the other but for rounding: to multiples of a tile, to whole rows.
 bool are_about_equal(double expected, double size);
 
@@ -45,6 +32,11 @@ bool lengths_foretell_sizes(const Pattern& pattern);
 /// as large as the longest batch seen needs it, for a position may have met shorter ones alone. `batches` has
 /// the positions of each micro-batch whose sizes vary; most of a batch's bytes tell its first length, or its
 /// square, most of the bytes that do not follow that one its second, and so on, up to `lengths` of them.
+///
+/// A length (of a sequence) is never seen itself. But most tensors are proportional to it, so that what one
+/// needs of the largest seen at its position is what others need of theirs. Against that share each
+/// position's sizes are fitted, as share, share^2 (attention scores), share in whole tiles, a sum of two of
+/// 1, share and share^2, or share up to a largest size, whichever first agrees with all steps.
 void fit_to_longest(Pattern& pattern, const Trace& trace,
                     const std::vector<std::vector<std::size_t>>& batches, std::size_t lengths);
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "profile/profile.h"
@@ -14,9 +12,6 @@
 
 namespace stweaver {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 using SizeOf = std::function<Bytes(Bytes length)>;
 
@@ -32,87 +27,6 @@ Trace job_of(const std::vector<Bytes>& lengths, const std::vector<SizeOf>& other
   }
   job.mark("end");
   return job.trace();
-}
-
-/// The sizes of the pattern's last positions, one for each of `count`, at that scale.
-std::vector<Bytes> extended(const Trace& trace, double scale, std::size_t count) {
-  Pattern pattern = profile_of(trace).pattern;
-  extend_to_scale(pattern, trace, scale);
-  std::vector<Bytes> sizes;
-  for (std::size_t p = pattern.positions.size() - count; p < pattern.positions.size(); ++p)
-    sizes.push_back(pattern.positions[p].size);
-  return sizes;
-}
-
-TEST(Scale, ExtendsEachFormThatSizesTake) {
-  const std::vector<SizeOf> forms = {[](Bytes length) { return 300 * length * length; },
-                                     [](Bytes length) { return 2'000'000 + 5000 * length; },
-                                     [](Bytes length) { return 20'000 * length + 100 * length * length; },
-                                     [](Bytes) { return Bytes{12'345}; }};
-  const Trace trace = job_of({300, 200, 240, 400, 310, 280}, forms);
-  const std::vector<Bytes> sizes = extended(trace, 1.5, forms.size());
-  for (std::size_t i = 0; i < forms.size(); ++i) {
-    const auto wanted = static_cast<double>(forms[i](600));
-    EXPECT_NEAR(static_cast<double>(sizes[i]), wanted, 0.002 * wanted) << "form " << i;
-  }
-  EXPECT_EQ(sizes.back(), 12'345) << "what does not vary stays";
-}
-
-TEST(Scale, LeavesTheLargestSeenAtOne) {
-  const std::vector<SizeOf> forms = {[](Bytes length) { return 300 * length * length; }};
-  const Trace trace = job_of({300, 200, 240, 400, 310, 280}, forms);
-  EXPECT_EQ(extended(trace, 1, 1).front(), 300 * 400 * 400);
-}
-
-TEST(Scale, ExtendsMicroBatchesOfLengthsOfTheirOwn) {
-  Job job;
-  const std::vector<std::pair<Bytes, Bytes>> lengths = {{300, 100}, {200, 350}, {240, 180}, {310, 90}};
-  for (std::size_t step = 0; step < lengths.size(); ++step) {
-    job.mark(text("step ", step));
-    for (const Bytes length : {lengths[step].first, lengths[step].second}) {
-      for (int i = 0; i < 40; ++i) job.touch((1000 + 8 * i) * length);
-    }
-  }
-  job.mark("end");
-  const Trace trace = job.trace();
-  Pattern pattern = profile_of(trace).pattern;
-  const Pattern before = pattern;
-  extend_to_scale(pattern, trace, 2);
-  for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
-    const auto wanted = 2 * static_cast<double>(before.positions[p].size);
-    EXPECT_NEAR(static_cast<double>(pattern.positions[p].size), wanted, 0.01 * wanted) << "position " << p;
-  }
-}
-
-TEST(Scale, RefusesWhatFollowsNoQuantity) {
-  Job job;
-  for (std::uint64_t step = 0; step < 6; ++step) {
-    job.mark(text("step ", step));
-    for (std::uint64_t i = 0; i < 60; ++i)
-      job.touch(100'000 + 1000 * static_cast<Bytes>(mix_hash(step, i) % 100));
-  }
-  job.mark("end");
-  const Trace trace = job.trace();
-  Pattern pattern = profile_of(trace).pattern;
-  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); },
-              ThrowsMessage<Error>(HasSubstr("sizes follow no single quantity")));
-}
-
-TEST(Scale, RefusesStepsThatDoNotDiffer) {
-  const Trace trace = job_of({300, 300, 300, 300}, {});
-  Pattern pattern = profile_of(trace).pattern;
-  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); },
-              ThrowsMessage<Error>(HasSubstr("record more steps")));
-}
-
-TEST(Scale, RefusesScalesAndSizesOutOfRange) {
-  const Trace trace = job_of({300, 200, 240, 400}, {});
-  Pattern pattern = profile_of(trace).pattern;
-  for (const double scale : {0.99, 0.0, -1.0, 16.1, std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_THROW(extend_to_scale(pattern, trace, scale), Error) << scale;
-  }
-  for (Position& position : pattern.positions) position.size = Bytes{1} << 60U;
-  EXPECT_THAT([&] { extend_to_scale(pattern, trace, 1.5); }, ThrowsMessage<Error>(HasSubstr("out of range")));
 }
 
 bool is_foretold(const Trace& trace) {
@@ -145,7 +59,6 @@ TEST(Scale, SizesMayGrowUpToALargest) {
   const SizeOf partial_sums = [largest](Bytes length) { return std::min(30'000 * length, largest); };
   const std::vector<Bytes> lengths = {300, 200, 240, 400, 310, 280};
   EXPECT_TRUE(is_foretold(job_of(lengths, {partial_sums})));
-  EXPECT_EQ(extended(job_of(lengths, {partial_sums}), 2, 1).front(), largest);
   const SizeOf smaller_in_longest = [](Bytes length) { return (length == 400 ? 20'000 : 30'000) * length; };
   EXPECT_FALSE(is_foretold(job_of(lengths, {smaller_in_longest})));
 }
@@ -238,7 +151,6 @@ TEST(Scale, SizesMayBeRoundedUpToTilesOfManyRows) {
   const Trace trace = job_of(lengths, {in_tiles(128)});
   EXPECT_TRUE(is_foretold(trace));
   EXPECT_TRUE(lengths_foretell_sizes(profile_of(trace).pattern));
-  EXPECT_EQ(extended(trace, 1.5, 1).front(), in_tiles(128)(6144));
   EXPECT_EQ(profile_of(trace).pattern.lengths.size(), 1);
   EXPECT_EQ(profile_of(job_of(lengths, {in_tiles(1024)})).pattern.lengths.size(), 2)
       << "four tiles may be anything";

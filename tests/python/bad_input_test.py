@@ -329,9 +329,12 @@ def test_no_output_takes_the_place_of_an_input_or_of_another(stweaver: Run, tmp_
         assert "give it another name" in result.stderr or "make it first" in result.stderr
     assert trace.read_bytes() == other.read_bytes()
     assert not page.exists()
+    nothing = stweaver("report", tmp_path / "nothing", "-o", page, "--memory-viz", tmp_path / "folder")
+    assert nothing.returncode == 2
+    assert not (tmp_path / "folder").exists()
 
 
-@pytest.mark.parametrize("option", [["--device", "7"], ["--max-scale", "4"], ["--step-only"]])
+@pytest.mark.parametrize("option", [["--device", "7"], ["--step-only"]])
 def test_a_planning_instance_has_no_steps_and_no_device(
     stweaver: Run, tmp_path: Path, option: list[str]
 ) -> None:
@@ -339,7 +342,7 @@ def test_a_planning_instance_has_no_steps_and_no_device(
     instance.write_text(SMALL_CSV)
     result = stweaver("plan", instance, *option)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "leave out --device, --step-only and --max-scale" in result.stderr
+    assert "leave out --device and --step-only" in result.stderr
 
 
 def test_drafts_of_others_are_left_alone(stweaver: Run, tmp_path: Path) -> None:
