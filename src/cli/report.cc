@@ -55,9 +55,11 @@ void write_snapshots(const JobReport& report, const std::vector<std::string>& pa
 }
 
 Answer report(const ReportCommandOptions& options) {
-  if (!options.snapshots.empty()) require_own_names(options.traces);
   find_inputs(options.traces);
-  if (!options.snapshots.empty()) make_folder(options.snapshots);
+  if (!options.snapshots.empty()) {
+    require_own_names(options.traces);
+    make_folder(options.snapshots);
+  }
   std::vector<std::string> outputs = {options.output, options.perfetto};
   for (const std::string& trace : options.traces)
     if (!options.snapshots.empty())

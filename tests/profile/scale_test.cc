@@ -33,6 +33,23 @@ bool is_foretold(const Trace& trace) {
   return lengths_foretell_sizes(profile_of(trace).pattern);
 }
 
+TEST(Scale, TellsThePowerOfTheLengthThatSizesGrowWith) {
+  const std::vector<SizeOf> forms = {[](Bytes length) { return 300 * length * length; },
+                                     [](Bytes length) { return 20'000 * length + 100 * length * length; },
+                                     [](Bytes length) { return 2'000'000 + 5000 * length; },
+                                     [](Bytes) { return Bytes{12'345}; }};
+  const Pattern pattern = profile_of(job_of({300, 200, 240, 400, 310, 280}, forms)).pattern;
+  // What grows less than in proportion has a length of its own.
+  const std::vector<int> powers = {2, 2, 1, 0};
+  const std::size_t first = pattern.positions.size() - forms.size();
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    EXPECT_EQ(pattern.positions[first + i].power, powers[i]) << "form " << i;
+    EXPECT_EQ(pattern.positions[first + i].is_foretold, powers[i] > 0) << "form " << i;
+    EXPECT_EQ(pattern.positions[first + i].size, forms[i](400)) << "the largest seen";
+  }
+  EXPECT_EQ(pattern.positions[first + 2].length, 1);
+}
+
 /// The same with one request more in each step.
 Trace job_with_odd(const std::vector<Bytes>& lengths, const SizeOf& odd) {
   Job job;
@@ -151,6 +168,7 @@ TEST(Scale, SizesMayBeRoundedUpToTilesOfManyRows) {
   const Trace trace = job_of(lengths, {in_tiles(128)});
   EXPECT_TRUE(is_foretold(trace));
   EXPECT_TRUE(lengths_foretell_sizes(profile_of(trace).pattern));
+  EXPECT_EQ(profile_of(trace).pattern.positions.back().tile, in_tiles(128)(1));
   EXPECT_EQ(profile_of(trace).pattern.lengths.size(), 1);
   EXPECT_EQ(profile_of(job_of(lengths, {in_tiles(1024)})).pattern.lengths.size(), 2)
       << "four tiles may be anything";
