@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stweaver import console, job, kept, live, pytorch, session, summary, variables
 from stweaver.error import Error
-from stweaver.statistics import DeviceStats, Simulated, Stats
+from stweaver.statistics import DeviceStats, Simulated
 
 # A saved plan that served fewer of its run's requests is of no use to the next.
 GOOD_SHARE = 0.5
@@ -98,18 +98,26 @@ def _with_process(trace: Path) -> Path:
 def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.Job:
     """Add the plan to follow and where the next one goes; the job without what it wrote itself."""
     folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # a folder that is only to be read
+        _end_killed(this, folder)
     this = this.recognized(folder)
     kept.claim(folder, this.fingerprint)
     kept.remove_old(folder, this.label, this.fingerprint)
-    plan, facts = this.plan_path(folder), this.facts_path(folder)
+    plan = this.plan_path(folder)
     if _plans(plan):
         options["plan"] = plan
-        if not facts.is_file():  # the run that saved it was killed
-            this.keep_facts(folder, {})
-        with contextlib.suppress(OSError):  # a folder that is only to be read
-            facts.touch()  # used now
     options["save"] = plan
+    with contextlib.suppress(OSError):  # a folder that is only to be read
+        this.begin(folder)
+        this.facts_path(folder).touch()  # used now
     return this
+
+
+def _end_killed(this: job.Job, folder: Path) -> None:
+    """Do what runs of this program that were killed did not: their plans are for other outputs, too."""
+    for killed in this.killed(folder):
+        if not kept.is_in_use(folder, killed.fingerprint):
+            _keep_facts(_leave_out_outputs(Files({}, killed, folder)), {})
 
 
 def _plans(path: Path) -> list[Path]:
@@ -150,7 +158,10 @@ def _finish(process: int, files: Files) -> None:
         *summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier),
     ]
     try:
-        _keep_facts(files, stats)
+        known = {device.device: device.simulated for device in stats.devices}
+        _keep_facts(
+            files, {device: simulated for device, simulated in known.items() if simulated is not None}
+        )
     except OSError as error:  # a full disk, say
         _say(f"what this run was like is not kept: {error}", files.rank)
     if variables.VERBOSE.value != "0":
@@ -165,13 +176,12 @@ def _simulated_earlier(files: Files) -> Mapping[int, Simulated]:
     return files.whose.simulated(files.folder)
 
 
-def _keep_facts(files: Files, stats: Stats) -> None:
+def _keep_facts(files: Files, simulated: Mapping[int, Simulated]) -> None:
     """Say beside the plans what they are of, and what is known of PyTorch; nothing where there are none."""
     if files.whose is None or files.folder is None:
         return
     if _plans(files.whose.plan_path(files.folder)):
-        known = {device.device: device.simulated for device in stats.devices if device.simulated is not None}
-        files.whose.keep_facts(files.folder, known)
+        files.whose.keep_facts(files.folder, simulated)
     else:
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
 

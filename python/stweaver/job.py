@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,24 @@ class Job:
     def trace_path(self, path: Path) -> Path:
         """One for each rank: job.trace becomes job-rank0.trace."""
         return path if self.rank is None else path.with_name(f"{path.stem}-rank{self.rank}{path.suffix}")
+
+    def begin(self, folder: Path) -> None:
+        """Write, unless it is known, what the fingerprint is made of, and what its end would have to know."""
+        if not self.facts_path(folder).is_file():
+            begun = {"missing": sorted(self.missing), "folder": str(self.folder)}
+            _write(self.facts_path(folder), {**self.facts, **begun})
+
+    def killed(self, folder: Path) -> Iterator["Job"]:
+        """Return those runs of this program and rank that began and did not end, or have not yet."""
+        for path in sorted(folder.glob(f"{self.label}-*.json")):
+            facts = _read_facts(path)
+            words, missing = _words(facts, "command"), frozenset(_words(facts, "missing"))
+            where = facts.pop("folder", None)
+            if facts.pop("missing", None) is None or not isinstance(where, str):
+                continue
+            began = replace(self, facts=facts, words=words, missing=missing, folder=Path(where))
+            if began.facts_path(folder) == path:
+                yield began
 
     def keep_facts(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
         """Write what the fingerprint was made of, and what PyTorch would have reserved, by device.

@@ -22,9 +22,7 @@ def claim(folder: Path, fingerprint: str) -> None:
     A lock is on one byte of a file that is empty: whichever way a process ends, it is gone.
     """
     with contextlib.suppress(OSError):
-        if folder not in _locks:
-            _locks[folder] = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        fcntl.lockf(_locks[folder], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _byte(fingerprint))
+        fcntl.lockf(_lock_of(folder), fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _byte(fingerprint))
 
 
 def remove_old(folder: Path, label: str, own: str) -> None:
@@ -35,21 +33,31 @@ def remove_old(folder: Path, label: str, own: str) -> None:
             jobs.setdefault(match[1], []).append(path)
     by_time = sorted(jobs, key=lambda job: max(map(_written, jobs[job])), reverse=True)
     for job in by_time[MOST_JOBS:]:
-        if job == own or _is_in_use(folder, job):
+        if job == own or is_in_use(folder, job):
             continue
         for path in jobs[job]:
             with contextlib.suppress(OSError):  # another's file, or a folder that is only to be read
                 path.unlink()
 
 
-def _is_in_use(folder: Path, fingerprint: str) -> bool:
-    """Whether another process has claimed the job's plans, or may have: where nobody can tell, they stay."""
+def is_in_use(folder: Path, fingerprint: str) -> bool:
+    """Whether another process has claimed the job's plans, or may have: where nobody can tell, they stay.
+
+    A claim of this process itself ends by it.
+    """
     try:
-        fcntl.lockf(_locks[folder], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(fingerprint))
-    except (KeyError, OSError):
+        lock, byte = _lock_of(folder), _byte(fingerprint)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        fcntl.lockf(lock, fcntl.LOCK_UN, 1, byte)
+    except OSError:
         return True
-    fcntl.lockf(_locks[folder], fcntl.LOCK_UN, 1, _byte(fingerprint))
     return False
+
+
+def _lock_of(folder: Path) -> int:
+    if folder not in _locks:
+        _locks[folder] = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    return _locks[folder]
 
 
 def _byte(fingerprint: str) -> int:

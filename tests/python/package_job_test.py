@@ -2,6 +2,7 @@
 
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,25 @@ def test_a_folder_that_each_run_makes_anew_does_not_make_another_job(tmp_path: P
     assert describe("--lr=1", option.format("monday")).recognized(tmp_path).fingerprint == found[0]
     for other in (("--lr=2", option.format("sunday")), ("--lr=1", "llama.yaml"), ("--lr=1", "--x=train.py")):
         assert describe(*other).recognized(tmp_path).fingerprint != found[0], other
+
+
+def test_a_run_that_began_and_did_not_end_is_known_by_what_it_made(tmp_path: Path) -> None:
+    this = describe("--lr=1", "runs/monday")
+    this.begin(tmp_path)
+    Path("runs", "monday").mkdir(parents=True)
+    ended = this.without(this.written())
+    other = describe("--lr=2", "runs/sunday")
+    (killed,) = other.killed(tmp_path)
+    assert killed.without(killed.written()).fingerprint == ended.fingerprint
+    assert not list(replace(other, rank="0").killed(tmp_path)), "it is another rank's"
+    ended.keep_facts(tmp_path, {})
+    this.keep_facts(tmp_path, {})
+    assert not list(other.killed(tmp_path)), "it has ended"
+    for number, text in enumerate(
+        ('{"missing": 3}', '{"missing": [], "folder": 3}', '{"missing": [], "folder": ""}')
+    ):
+        (tmp_path / f"train-{number}.json").write_text(text)
+    assert not list(other.killed(tmp_path)), "no facts of ours"
 
 
 def test_what_names_nothing_and_is_not_made_is_no_output() -> None:

@@ -180,6 +180,23 @@ if os.environ["SIZE"] == "1000000":
         assert len(list((tmp_path / ".stweaver").glob("*.plan"))) == (fate is not None)
 
 
+def test_a_plan_of_a_run_that_was_killed_is_followed_by_one_with_another_output(
+    python: Run, tmp_path: Path
+) -> None:
+    killed = """
+import glob, os, time
+while not glob.glob(".stweaver/*.plan"): time.sleep(0.1)
+if "tuesday" not in sys.argv: os.kill(os.getpid(), 9)
+"""
+    (tmp_path / "train.py").write_text(JOB + killed)
+    command = (*RUN, "--", sys.executable, "train.py", "import os; os.mkdir(sys.argv[2])")
+    for date in ("sunday", "monday"):
+        assert python(*command, date, cwd=tmp_path).returncode == -9
+        (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    assert f"; followed {plan.name}" in python(*command, "tuesday", cwd=tmp_path).stderr
+    assert list((tmp_path / ".stweaver").glob("*.plan")) == [plan]
+
+
 def test_processes_beside_each_other_record_into_files_of_their_own(python: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(JOB)
     workers = "& ".join([f"{sys.executable} train.py 'import time; time.sleep(1)'"] * 2)
