@@ -230,17 +230,20 @@ std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace
   return slot_of;
 }
 
-/// Reports slots that stand for no request, or are of the prologue and stand for several. Of several steps
-/// that repeat together the trace may have the first alone.
+/// Reports slots that stand for no request, or are of the prologue and stand for several. Of steps that
+/// repeat together, one that has the request is enough.
 void check_counts(const Plan& plan, const std::vector<std::int64_t>& slot_of, Violations& violations) {
-  const std::size_t period = (plan.slots.size() - plan.prologue) / std::max<std::size_t>(plan.steps, 1);
-  std::vector<std::size_t> requests(plan.slots.size(), 0);
+  const std::size_t steps = std::max<std::size_t>(plan.steps, 1);
+  const std::size_t period = std::max<std::size_t>((plan.slots.size() - plan.prologue) / steps, 1);
+  const auto in_first_step = [&](std::size_t slot) {
+    return slot < plan.prologue ? slot : plan.prologue + (slot - plan.prologue) % period;
+  };
+  std::vector<std::size_t> requests(plan.prologue + period, 0);
   for (const std::int64_t slot : slot_of)
-    if (slot >= 0) ++requests[static_cast<std::size_t>(slot)];
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const bool has_like = i >= plan.prologue + period && requests[i - period] > 0;
-    if (requests[i] == 0 && !has_like) violations.add("slot ", i, " stands for no request");
-    if (requests[i] > 1 && i < plan.prologue)
+    if (slot >= 0) ++requests[in_first_step(static_cast<std::size_t>(slot))];
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    if (requests[in_first_step(i)] == 0) violations.add("slot ", i, " stands for no request");
+    if (requests[in_first_step(i)] > 1 && i < plan.prologue)
       violations.add("slot ", i, " of the prologue stands for ", requests[i], " requests");
   }
 }

@@ -254,6 +254,23 @@ TEST(Synthesize, PlansTwoStepsWhereABatchLivesUntilTheNextIsThere) {
   }
 }
 
+TEST(Synthesize, PlansTwoStepsWhereOneAloneHasARequest) {
+  for (const int odd : {2, 3, 4}) {
+    Job job;
+    RequestId before = job.allocate(64 * kKiB);
+    for (int step = 0; step < 6; ++step) {
+      job.mark(text("step ", step));
+      const RequestId batch = job.allocate(64 * kKiB);
+      for (int i = 0; i < 20; ++i) job.touch(64 * kKiB);
+      if (step == odd) job.touch(512);
+      job.free(before);
+      before = batch;
+    }
+    job.mark("end");
+    EXPECT_EQ(checked_plan(job.trace()).steps, 2) << odd;
+  }
+}
+
 TEST(Synthesize, LeavesABatchUnplannedThatIsLessThanTheSlack) {
   const Plan plan = checked_plan(trained({.keeps = 512}, 6));
   EXPECT_EQ(plan.steps, 1);
