@@ -2,12 +2,15 @@
 
 python3 bench/gpu/products.py [--seconds 8]
 python3 bench/gpu/products.py --experts [--seconds 2]
+python3 bench/gpu/products.py --streaming [--seconds 2]
 
 Data sheets print a rate at the boost clock; products draw more power than the GPU may use at that clock, so
 that it falls, and they take longer. The advisor counts with what is sustained (src/advise/cluster.cc).
 
 --experts: what the products of experts reach, one expert after another, as a share of a large product's rate.
 The depth is what would explain it, if a product of depth k took 1 + depth / k times its work.
+
+--streaming: what operators between products reach of the memory's bandwidth, compiled.
 """
 
 import argparse
@@ -114,6 +117,49 @@ def print_experts(seconds: float) -> None:
             print(f"| {hidden} | {ffn} | {tokens} | {' | '.join(cells)} |", flush=True)
 
 
+def norm(tokens: int, width: int) -> tuple[Product, int]:
+    """Make an RMSNorm, and say how many elements it reads and writes."""
+    x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16)
+    weight = torch.ones(width, device="cuda", dtype=torch.bfloat16)
+    compiled = torch.compile(torch.nn.functional.rms_norm, dynamic=False)
+    return lambda: compiled(x, (width,), weight), 2 * x.numel()
+
+
+def gate(tokens: int, width: int) -> tuple[Product, int]:
+    """Make what lies between the products of a gated MLP."""
+    both = torch.randn(tokens, 2 * width, device="cuda", dtype=torch.bfloat16)
+
+    @torch.compile(dynamic=False)
+    def gated(both: torch.Tensor) -> torch.Tensor:
+        up, down = both.chunk(2, -1)
+        return torch.nn.functional.silu(up) * down
+
+    return lambda: gated(both), 3 * tokens * width
+
+
+def residual(tokens: int, width: int) -> tuple[Product, int]:
+    """Make the sum round a branch."""
+    x, y = torch.randn(2, tokens, width, device="cuda", dtype=torch.bfloat16)
+    return lambda: x + y, 3 * x.numel()
+
+
+def permutation(tokens: int, width: int) -> tuple[Product, int]:
+    """Make tokens in the order of their experts."""
+    x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16)
+    order = torch.randperm(tokens, device="cuda")
+    return lambda: x[order], 2 * x.numel()
+
+
+def print_streaming(seconds: float) -> None:
+    """Print a table of GB/s."""
+    print("| operator | tokens | width | GB/s |\n|---|---|---|---|")
+    for make in (norm, gate, residual, permutation):
+        for tokens, width in ((8192, 4096), (8192, 14336), (32768, 8192)):
+            run, elements = make(tokens, width)
+            cell = sustained(repeated([run] * RANK), RANK * elements * 2 * 1e3, seconds).split(" ", 1)[0]
+            print(f"| {make.__name__} | {tokens} | {width} | {cell} |", flush=True)
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(
@@ -121,11 +167,13 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=8, help="of each shape and precision")
     parser.add_argument("--experts", action="store_true", help="products of experts instead")
+    parser.add_argument("--streaming", action="store_true", help="operators between products instead")
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
     if options.experts:
-        print_experts(options.seconds)
-        return
+        return print_experts(options.seconds)
+    if options.streaming:
+        return print_streaming(options.seconds)
     print("| product | bf16 | power, clock | fp8 | power, clock |")
     print("|---|---|---|---|---|")
     for shape in SHAPES:
@@ -133,6 +181,7 @@ def main() -> None:
         flops = 2.0 * rows * columns * depth
         cells = [sustained(make(*shape), flops, options.seconds) for make in (bf16, fp8)]
         print(f"| {rows} x {columns} x {depth} | {' | '.join(cells)} |")
+    return None
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ std::vector<Gpu> make_gpus() {
     gpu.network = f.network * kGiga;
     gpu.domain = f.domain;
     gpu.ultra = f.ultra;
+    gpu.rack = f.domain > 8;
     gpus.push_back(gpu);
   }
   return gpus;

@@ -21,6 +21,7 @@ struct Gpu {
   double link = 0;       ///< to its neighbours (NVLink), bytes/s
   int domain = 8;        ///< GPUs that such links join
   double network = 0;    ///< to other domains, bytes/s per GPU
+  bool rack = false;     ///< made for domains of a whole rack (NVL72), however many are used of one
   bool ultra = false;    ///< Blackwell Ultra: more power, and higher clocks under load
 };
 

@@ -46,6 +46,7 @@ auto value_of(const Table& table, const std::string& name, const char* what) {
 void use_pytorch_modules(Job& job) {
   Configuration& how = job.configuration;
   how.megatron = false;
+  how.pads_vocabulary = false;
   how.compiled = false;
   how.loss = Loss::kPyTorch;
   how.fused_gradients = false;

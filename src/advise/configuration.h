@@ -64,6 +64,7 @@ struct Configuration {
   bool grouped_experts = true;     ///< one call for the products of all experts of a rank
   bool compiled = true;            ///< pointwise operators are fused
   bool fused_gate = true;          ///< and so are the two halves of a gated MLP
+  bool pads_vocabulary = true;     ///< as Megatron-LM does; others where tensor parallel ranks share it
   bool legacy = false;             ///< Megatron-LM's models from before its core (--use-legacy-models)
   Loss loss = Loss::kMegatron;
   bool fused_gradients = true;  ///< products add to the main gradients of weights by themselves

@@ -19,8 +19,8 @@ struct Constants {
   double dispatch = 5;     ///< bytes moved besides per token, expert it goes to, unit of it and pass
   double layer = 2e-3;     ///< seconds that a layer takes of the host, all passes
   double unfused_softmax = 0;    ///< share by which that grows where no kernel takes the whole softmax
-  double moe_layer = 3e-3;       ///< the same for a layer of experts in one domain of many GPUs
-  double moe_layer_node = 8e-3;  ///< and where a domain is a node
+  double moe_layer = 3e-3;       ///< the same for a layer of experts on GPUs of racks (NVL72)
+  double moe_layer_node = 8e-3;  ///< and on those of nodes
   double fused_experts = 0.9;    ///< time of experts in one kernel, as a share of that in several
   double head = 0;               ///< seconds that loss and output layer take of the host
   double unaligned = 0.35;  ///< share of their rate that products reach whose size is no multiple of eight

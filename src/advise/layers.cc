@@ -112,19 +112,20 @@ bool has_fused_norms(const Configuration& how) {
   return how.megatron && how.compiled && how.transformer_engine && !how.local_layers;
 }
 
-Tensor norm(Tape& tape, const Sizes& s, Tensor x) {
+/// `cheap`: share of them, over all layers, whose results selective recomputation has again.
+Tensor norm(Tape& tape, const Sizes& s, Tensor x, double cheap = 0) {
   const double bytes = kHalf * s.state;
-  if (s.how.compiled)
-    return tape.apply({x}, bytes, {.saved = {x}, .kept = 2 * kFloat * s.own, .backward = 0});
-  if (!s.model.gated_mlp)  // LayerNorm is one operator
-    return tape.apply({x}, bytes, {.saved = {x}, .kept = 2 * kFloat * s.own});
+  if (s.how.compiled || !s.model.gated_mlp)  // LayerNorm is one operator
+    return tape.apply({x}, bytes, {.saved = {x}, .kept = 2 * kFloat * s.own, .cheap = cheap});
   // RMSNorm in fp32, operator by operator.
   const double wide = kFloat * s.state;
-  const Tensor v = tape.apply({x}, wide);
-  const Tensor inverse = tape.apply({v}, kFloat * s.own, {.saved = {v}, .forward = wide, .backward = wide});
-  const Tensor scaled = tape.apply({v, inverse}, wide, {.saved = {v, inverse}, .backward = wide});
-  const Tensor narrow = tape.apply({scaled}, bytes);
-  return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes});
+  const Tensor v = tape.apply({x}, wide, {.cheap = cheap});
+  const Tensor inverse =
+      tape.apply({v}, kFloat * s.own, {.saved = {v}, .forward = wide, .backward = wide, .cheap = cheap});
+  const Tensor scaled =
+      tape.apply({v, inverse}, wide, {.saved = {v, inverse}, .backward = wide, .cheap = cheap});
+  const Tensor narrow = tape.apply({scaled}, bytes, {.cheap = cheap});
+  return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes, .cheap = cheap});
 }
 
 /// A product with weights that ranks share; `cheap`: elements of its input that can be had again cheaply;
@@ -153,16 +154,16 @@ Tensor joined(Tape& tape, const Sizes& s, Tensor branch, Tensor x) {
 
 /// Keeps its result and turns its gradient in place.
 Tensor fused_softmax(Tape& tape, const Sizes& s, Tensor scores) {
-  return tape.apply({scores}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true});
+  return tape.apply({scores}, kHalf * s.scores, {.saved = {tape.next()}, .passes = true, .cheap = 1});
 }
 
 /// Operators in fp32, the first of which masks in place and keeps the mask (fusions/fused_softmax.py).
 /// PyTorch's softmax multiplies its gradient by its result first.
 Tensor softmax(Tape& tape, const Sizes& s, Tensor scores) {
   const double wide = kFloat * s.scores, mask = static_cast<double>(s.how.sequence) * s.how.sequence;
-  const Tensor masked = tape.apply({scores}, wide, {.kept = mask, .backward = wide});
-  const Tensor shares = tape.apply({masked}, wide, {.saved = {tape.next()}, .backward = wide});
-  return tape.apply({shares}, kHalf * s.scores);
+  const Tensor masked = tape.apply({scores}, wide, {.kept = mask, .backward = wide, .cheap = 1});
+  const Tensor shares = tape.apply({masked}, wide, {.saved = {tape.next()}, .backward = wide, .cheap = 1});
+  return tape.apply({shares}, kHalf * s.scores, {.cheap = 1});
 }
 
 Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
@@ -204,12 +205,14 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   // Megatron-LM's own attention has keys and values for every head.
   const bool repeats = s.how.local_layers && m.kv_heads < m.heads;
   const double repeated = repeats ? 2 * kHalf * s.context : 0;
-  const Tensor raw = tape.apply({turned}, kHalf * s.scores, {.saved = {turned}, .kept = repeated});
+  const Tensor raw =
+      tape.apply({turned}, kHalf * s.scores, {.saved = {turned}, .kept = repeated, .cheap = 1});
   Tensor shares = s.how.fused_softmax ? fused_softmax(tape, s, raw) : softmax(tape, s, raw);
-  if (s.how.dropout) shares = tape.apply({shares}, kHalf * s.scores, {.kept = s.scores});
-  return tape.apply(
-      {shares, qkv}, kHalf * s.context,
-      {.saved = repeats ? std::vector{shares} : std::vector{shares, qkv}, .forward = kHalf * s.context});
+  if (s.how.dropout) shares = tape.apply({shares}, kHalf * s.scores, {.kept = s.scores, .cheap = 1});
+  return tape.apply({shares, qkv}, kHalf * s.context,
+                    {.saved = repeats ? std::vector{shares} : std::vector{shares, qkv},
+                     .forward = kHalf * s.context,
+                     .cheap = 1});
 }
 
 /// The MLP of all layers' mean: dense, and of experts with what is gathered for them.
@@ -237,33 +240,34 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     }
     input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0), routing);
   }
-  const double cheap = sent > 0 || has_fused_norms(s.how) ? 0 : s.state;
-  const Tensor up = product(tape, s, input, s.state, wide, up_weights, cheap, s.taken);
+  const double state = sent > 0 || has_fused_norms(s.how) ? 0 : s.state;
+  const Tensor up = product(tape, s, input, s.state, wide, up_weights, state, s.taken);
+  // Of activation functions Megatron-LM has those of routed experts again (moe_act), and no others.
+  const double had = s.how.megatron ? routed : inner;
+  const double cheap = inner > 0 ? had / inner : 0;
   Tensor active = 0;
   double normed = 0;  // bytes of the input that is had again
   if (m.gated_mlp && !(s.how.compiled && s.how.fused_gate)) {
     // Both halves are views, whose gradients become one at the end.
     const Tensor first = tape.apply({up}, 0, {.gradient = kHalf * inner});
     const Tensor second = tape.apply({up}, 0, {.passes = true, .gradient = kHalf * inner});
-    const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}});
-    active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}});
+    const Tensor gate = tape.apply({first}, kHalf * inner, {.reads = {up}, .saved = {up}, .cheap = cheap});
+    active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}, .cheap = cheap});
   } else {
     // Megatron-LM has what the norm gave again when the gradient comes to the end of the MLP.
-    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : cheap);
-    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = normed});
+    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : state);
+    active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = normed, .cheap = cheap});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
     // it.
     if (sent > 0 && !m.gated_mlp) {
       const double wide_copy = kFloat * inner;
       active = tape.apply({active}, kHalf * inner,
-                          {.saved = {active}, .forward = wide_copy, .backward = wide_copy});
+                          {.saved = {active}, .forward = wide_copy, .backward = wide_copy, .cheap = cheap});
     }
   }
-  // Of activation functions Megatron-LM has those of routed experts again (moe_act), and no others.
-  const Tensor down =
-      product(tape, s, active, inner, sent > 0 ? sent : s.state, static_cast<double>(m.hidden) * ffn,
-              s.how.megatron ? routed : inner, s.gathered, normed);
+  const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
+                              static_cast<double>(m.hidden) * ffn, had, s.gathered, normed);
   if (sent == 0) return down;
   if (s.how.compiled)
     return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
@@ -274,11 +278,13 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
 
 Tensor layer(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
-  const Tensor ahead = attention(tape, s, norm(tape, s, x));
+  const double apart = has_fused_norms(s.how) ? 0 : 1;  // norms that are operators of their own
+  const Tensor ahead = attention(tape, s, norm(tape, s, x, m.kv_lora > 0 ? 1 : apart));
   const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
   const Tensor attended = product(tape, s, ahead, s.context, s.state, out, 0, s.gathered);
   const Tensor middle = joined(tape, s, attended, x);
-  return joined(tape, s, mlp(tape, s, norm(tape, s, middle)), middle);
+  const double experts = static_cast<double>(m.moe_layers) / m.layers;
+  return joined(tape, s, mlp(tape, s, norm(tape, s, middle, std::max(experts, apart))), middle);
 }
 
 /// A layer that keeps what its first, third, ... products and attention give, and runs the rest again: of
@@ -314,7 +320,8 @@ double gathered_bytes(const Job& job) {
 }
 
 double padded_vocabulary(const Job& job) {
-  const double unit = 128.0 * job.configuration.tp;
+  const Configuration& how = job.configuration;
+  const double unit = how.pads_vocabulary || how.tp > 1 ? 128.0 * how.tp : 1;
   return std::ceil(job.model.vocabulary / unit) * unit;
 }
 
@@ -328,6 +335,11 @@ Tape layer_tape(const Job& job) {
   Tape tape(kHalf * s.state);
   layer(tape, s, 0);
   return tape;
+}
+
+bool has_cheap_operators(const Job& job) {
+  const Configuration& how = job.configuration;
+  return !has_fused_norms(how) || !how.flash_attention || job.model.moe_layers > 0 || job.model.kv_lora > 0;
 }
 
 double expert_share(const Job& job) {

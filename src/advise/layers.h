@@ -18,6 +18,9 @@ Tape predicting_tape(const Job& job);
 /// Last norm, output layer and loss.
 Tape head_tape(const Job& job);
 
+/// Whether there are operators whose results selective recomputation has again.
+bool has_cheap_operators(const Job& job);
+
 /// Operators of an expert that runs alone, as a share of those of a whole dense layer.
 double expert_share(const Job& job);
 
@@ -27,7 +30,7 @@ double activation_bytes(const Job& job);
 double gathered_bytes(const Job& job);
 /// Of the gradient of the embedding of one micro-batch.
 double embedding_gradient(const Job& job);
-/// The vocabulary, padded so that it can be split.
+/// The vocabulary, padded where it is or must be split.
 double padded_vocabulary(const Job& job);
 
 }  // namespace stweaver

@@ -212,6 +212,7 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   how.sequence_parallel = sheet.whole(row, "sp", 0) != 0;
   how.flash_attention = false;
   how.dropout = true;
+  how.pads_vocabulary = false;  // a rank alone has the times of 50257 columns, not of 50304
   how.gradient_bytes = 2;
   measured.seconds = sheet.number(row, "iteration_ms") / 1000;
   return measured;
@@ -289,6 +290,7 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
   how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.megatron = false;
+  how.pads_vocabulary = false;
   how.loss = loss_of(sheet, row, how.compiled);
   how.narrow_inputs = false;  // torchao's Float8Linear keeps what it was given
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "advise/layers.h"
 #include "base/base.h"
 
 namespace stweaver {
@@ -192,7 +193,10 @@ constexpr std::array<Rule, 11> kRules = {{
        return values;
      },
      [](Configuration& how, int value) { how.recompute = static_cast<Recompute>(value); },
-     [](const Job&, const Values&) { return true; }},
+     // Selective recomputation that has nothing to do is another word for none.
+     [](const Job& job, const Values&) {
+       return job.configuration.recompute != Recompute::kSelective || has_cheap_operators(job);
+     }},
     {"recompute_layers", true, [](const Space& space) { return numbers_to(space.model.layers); },
      [](Configuration& how, int value) { how.recompute_layers = value; },
      [](const Job& job, const Values&) {

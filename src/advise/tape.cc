@@ -144,11 +144,13 @@ Traffic Tape::traffic() const {
     const OperatorMemory& memory = op.memory;
     // A gradient that is handed on as it is, unless something that was kept turns it in place.
     const bool hands_on = memory.passes && memory.saved.empty();
-    all.forward += tensors_[op.output].bytes + memory.kept + 2 * memory.forward + memory.narrowing.forward;
+    double forward = tensors_[op.output].bytes + memory.kept + 2 * memory.forward + memory.narrowing.forward;
     all.backward += memory.kept + 2 * memory.backward + memory.narrowing.backward +
                     (hands_on ? 0 : tensors_[op.output].gradient);
     for (const auto* used : {&op.inputs, &memory.reads})
-      for (const std::size_t tensor : *used) all.forward += tensors_[tensor].bytes;
+      for (const std::size_t tensor : *used) forward += tensors_[tensor].bytes;
+    all.forward += forward;
+    all.cheap += memory.cheap * forward;
     for (const std::size_t tensor : memory.saved) all.backward += tensors_[tensor].bytes;
     for (const std::size_t tensor : op.inputs) {
       if (!hands_on) all.backward += tensors_[tensor].gradient;

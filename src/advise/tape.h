@@ -43,6 +43,7 @@ class Ledger {
 struct Traffic {
   double forward = 0;
   double backward = 0;
+  double cheap = 0;  ///< of the forward ones, what selective recomputation does once more
 };
 
 /// What an operator asks for besides its output.
@@ -53,6 +54,7 @@ struct OperatorMemory {
   double forward = 0;                   ///< bytes in use while it runs
   double backward = 0;                  ///< the same backward, the gradient of its weights included
   bool passes = false;                  ///< gradients of its inputs are the gradient of its output
+  double cheap = 0;                     ///< share of it that selective recomputation runs once more
   double gradient = 0;                  ///< bytes of its output's gradient, where the output is a view
   Traffic narrowing = {};               ///< bytes that go through memory to make its operands narrow
 };

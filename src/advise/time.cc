@@ -81,8 +81,9 @@ Passes passes_of(const Job& job) {
     passes.attention += share;
     passes.again += share;
   } else if (how.recompute != Recompute::kNone) {
-    if (how.recompute == Recompute::kOperators) passes.products += 0.5;
     if (!how.flash_attention) passes.attention += 1;
+    if (how.recompute == Recompute::kSelective) return passes;
+    passes.products += 0.5;
     passes.again += 1;
   }
   return passes;
@@ -153,7 +154,9 @@ double memory_bound(const View& view, const Passes& passes) {
   Job once = view.job;
   once.configuration.recompute = Recompute::kNone;
   const Traffic traffic = layer_tape(once).traffic();
-  double bytes = view.model.layers * (traffic.forward * (1 + passes.again) + traffic.backward);
+  double bytes = traffic.forward * (1 + passes.again) + traffic.backward;
+  if (how.recompute == Recompute::kSelective) bytes += traffic.cheap;
+  bytes *= view.model.layers;
   bytes += expert_weight_traffic(view, passes);
   // Routing moves what goes to experts more often than a tape has it. Biases, and a gate that is clamped, do
   // the same for what experts hold between their products.
@@ -178,7 +181,7 @@ double expert_layer_host(const View& view) {
   const Constants& c = view.constants;
   const int experts = view.model.experts / view.how.ep;
   if (!view.how.grouped_experts) return c.layer * (1 + experts * expert_share(view.job));
-  return (view.gpu.domain > 8 ? c.moe_layer : c.moe_layer_node) * with_experts(view);
+  return (view.gpu.rack ? c.moe_layer : c.moe_layer_node) * with_experts(view);
 }
 
 /// Branches off the residual that tensor parallel ranks compute together, each a part: attention, Mamba
@@ -276,14 +279,12 @@ double joined(double host, double device, double sharpness) {
   return std::pow(std::pow(host, sharpness) + std::pow(device, sharpness), 1 / sharpness);
 }
 
-/// Output layer and loss of one micro-batch. The vocabulary is padded where it must be split.
+/// Output layer and loss of one micro-batch.
 double head_time(const View& view) {
   const Constants& c = view.constants;
   const Configuration& how = view.how;
-  const double unit = 128.0 * how.tp;
-  const double vocabulary =
-      how.tp > 1 ? std::ceil(view.model.vocabulary / unit) * unit : view.model.vocabulary;
-  const bool aligned = how.tp > 1 || view.model.vocabulary % 8 == 0;
+  const double vocabulary = padded_vocabulary(view.job);
+  const bool aligned = std::fmod(vocabulary / how.tp, 8) == 0;
   const double rate = view.sustained(view.gpu.bf16) * c.matrix * (aligned ? 1 : c.unaligned);
   const double products =
       2 * (how.lora ? 2 : kPasses) * view.tokens * vocabulary * view.model.hidden / how.tp / rate;

@@ -36,12 +36,55 @@ TEST(StepTime, NeverBeatsThePeakOfTheGpu) {
 
 TEST(StepTime, GrowsWithRecomputation) {
   Job job = job_of("llama3_70b");
+  job.configuration.flash_attention = false;
   const double without = seconds(job);
   job.configuration.recompute = Recompute::kSelective;
   const double selective = seconds(job);
   job.configuration.recompute = Recompute::kFull;
   EXPECT_LT(without, selective);
   EXPECT_LT(selective, seconds(job));
+}
+
+TEST(StepTime, GrowsBySelectiveRecomputationOnlyWhereThatHasSomethingToDo) {
+  Job job = job_of("llama3_70b");
+  const double dense = seconds(job);
+  job.configuration.recompute = Recompute::kSelective;
+  EXPECT_EQ(seconds(job), dense) << "norms are in their products, and flash attention keeps no scores";
+  EXPECT_FALSE(has_cheap_operators(job));
+  Job experts = job_of("qwen3_30b_a3b");
+  const double without = seconds(experts);
+  experts.configuration.recompute = Recompute::kFull;
+  const double full = seconds(experts);
+  experts.configuration.recompute = Recompute::kSelective;
+  EXPECT_GT(seconds(experts), without);
+  EXPECT_LT(seconds(experts) - without, (full - without) / 10) << "no product, and nothing is sent again";
+  use_pytorch_modules(job);
+  const double plain = seconds(job);
+  job.configuration.recompute = Recompute::kNone;
+  EXPECT_GT(plain, 1.01 * seconds(job)) << "their norms and activation functions stand alone";
+}
+
+TEST(StepTime, ExpertsTakeNoLessOfTheHostInALargerNode) {
+  Job job = job_of("qwen3_30b_a3b");
+  job.configuration.gpus = job.configuration.ep = 8;
+  job.configuration.tp = job.configuration.pp = 1;
+  const double eight = seconds(job);
+  job.gpu.domain = 16;
+  EXPECT_EQ(seconds(job), eight);
+}
+
+TEST(StepTime, IsThatOfAPaddedVocabularyWhereItIsPadded) {
+  Job job = job_of("gpt2_345m");
+  job.configuration.tp = job.configuration.pp = 1;
+  job.model.vocabulary = 50257;
+  const auto ratio = [&job] {
+    Job even = job;
+    even.model.vocabulary = 50304;
+    return seconds(job) / seconds(even);
+  };
+  EXPECT_NEAR(ratio(), 1, 1e-4);
+  use_pytorch_modules(job);
+  EXPECT_GT(ratio(), 1.02) << "no multiple of eight";
 }
 
 TEST(StepTime, HasASmallerBubbleWithVirtualStagesAndWithMoreMicroBatches) {

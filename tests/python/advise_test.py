@@ -255,10 +255,18 @@ def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(
         assert told in choice["megatron"]
 
 
-@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators", "recompute=selective"])
+@pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
 def test_what_megatron_cannot_do_has_no_settings_for_it(answer: Answer, fixed: str) -> None:
     given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--choices", "2", "--fix", fixed]
     assert [choice["megatron"] for choice in answer(*given)["choices"]] == [None, None]
+
+
+def test_what_recomputes_nothing_is_no_recomputation(stweaver: Run) -> None:
+    given = ["advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--fix", "recompute=selective"]
+    refused = stweaver(*given)
+    assert refused.returncode == 2
+    assert "recompute=selective: no configuration has it here; it can be none full" in refused.stderr
+    assert stweaver(*given, "--modules", "pytorch").returncode == 0, "their norms stand alone"
 
 
 @pytest.mark.parametrize(("sequence", "batch"), [(8192, 512), (6000, 768), (131072, 24)])
