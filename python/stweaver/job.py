@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stweaver import gpu
+from stweaver import gpu, pytorch
 from stweaver.statistics import Simulated
 from stweaver.version import __version__
 
@@ -50,7 +50,8 @@ class Job:
     """`facts` are what the fingerprint is made of; `outputs` are arguments that name what it writes.
 
     `words` are its arguments as they are, `missing` those that named nothing when it began. `folder` is the
-    one that it began in: it may go to another.
+    one that it began in: it may go to another. `settings` are those of PyTorch's allocator, which say nothing
+    of the plan, but of what PyTorch alone would have reserved.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Job:
     missing: frozenset[str]
     outputs: frozenset[str] = frozenset()
     folder: Path = field(default_factory=Path.cwd)
+    settings: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -103,13 +105,14 @@ class Job:
         """
         known = self.simulated(folder) | dict(simulated)
         kept = {str(device): asdict(what) for device, what in known.items()}
-        facts = {**self.facts, "outputs": sorted(self.outputs), "simulated": kept}
-        _write(self.facts_path(folder), facts)
+        of_simulation = {"settings": self.settings, "simulated": kept}
+        _write(self.facts_path(folder), {**self.facts, "outputs": sorted(self.outputs), **of_simulation})
 
     def simulated(self, folder: Path) -> dict[int, Simulated]:
-        """Return what keep_facts() kept, in an earlier run of the job."""
+        """Return what keep_facts() kept, in an earlier run of the job with the same settings of PyTorch."""
         try:
-            kept = _read_facts(self.facts_path(folder))["simulated"]
+            facts = _read_facts(self.facts_path(folder))
+            kept = facts["simulated"] if facts["settings"] == self.settings else {}
             return {int(device): Simulated(**what) for device, what in kept.items()}
         except (KeyError, ValueError, TypeError, AttributeError):
             return {}
@@ -205,7 +208,8 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
         "devices": _devices() if kind == "cuda" else ["cpu"],
     }
     missing = frozenset(word for word in command if not _is_there(word, folder))
-    return Job(_name(command), rank(), facts, list(command), missing, folder=folder)
+    settings = pytorch.allocator_settings()
+    return Job(_name(command), rank(), facts, list(command), missing, folder=folder, settings=settings)
 
 
 def rank() -> str | None:

@@ -1,5 +1,6 @@
 """Which job a process is: the same fingerprint only for the same job."""
 
+import json
 import sys
 import zipfile
 from dataclasses import replace
@@ -117,12 +118,16 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     first.keep_facts(tmp_path, simulated)
     for _ in range(2):
         assert run_that_writes(tmp_path, "log.json").simulated(tmp_path) == simulated
+    assert replace(first, settings="expandable_segments:True").simulated(tmp_path) == {}
     other = {1: Simulated(steps=6, requested=7, reserved=8)}
     first.keep_facts(tmp_path, other)
     assert first.simulated(tmp_path) == simulated | other, "each device has its own"
-    for bad in ('{"simulated": 3}', '{"simulated": {"a": {}}}', '{"simulated": {"0": {}}}', "["):
-        first.facts_path(tmp_path).write_text(bad)
+    for bad in (3, {"a": {}}, {"0": {}}):
+        document = {"settings": first.settings, "simulated": bad}
+        first.facts_path(tmp_path).write_text(json.dumps(document))
         assert first.simulated(tmp_path) == {}
+    first.facts_path(tmp_path).write_text("[")
+    assert first.simulated(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["llama.yaml", "llama.json"])
