@@ -18,7 +18,7 @@ const char* stweaver_headers();
 ///   trace=PATH         record into this file
 ///   save=PATH          put a plan of the whole job there, for its next run
 ///   follow=0           only record
-///   steps=found        nobody calls stweaver_begin_step(): find steps in the request stream
+///   steps=found        nobody calls stweaver_begin_step(): find steps in the request stream; not with plan=
 ///   record_steps=N     whole steps to record before planning
 ///   hold=BYTES         of a device's memory that may be held before any is moved
 ///   settings=TEXT      of PyTorch's own allocator, written into traces

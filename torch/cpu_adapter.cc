@@ -107,7 +107,7 @@ class Adapter final : public c10::Allocator {
   void tell_profiler(void* memory, int sign) {
     if (!c10::memoryProfilingEnabled()) return;
     RuntimeAllocator& allocator = *session_.allocator(0);
-    const Bytes size = allocator.size_in_arena(memory);
+    const Bytes size = allocator.block_in_arena(memory).size;
     if (size == 0) return;
     const RuntimeStatistics now = allocator.statistics();
     c10::reportMemoryUsageToProfiler(memory, sign * size, static_cast<std::size_t>(now.requested),

@@ -48,8 +48,12 @@ class Wrapper final : public Delegate {
     const cudaStream_t stream = current.stream();
     if (is_for_pool(device, stream) || is_foreign(current, stream))
       return delegated(device, [&] { return Delegate::allocate(size); });
-    void* const memory = take(device, size, stream);
-    return {memory, memory, &free_block, c10::Device(c10::kCUDA, device)};
+    return unless_broken(
+        [&] {
+          void* const memory = take(device, size, stream);
+          return c10::DataPtr(memory, memory, &free_block, c10::Device(c10::kCUDA, device));
+        },
+        [&] { return Delegate::allocate(size); });
   }
 
   void* raw_alloc(std::size_t size) override {
@@ -62,7 +66,9 @@ class Wrapper final : public Delegate {
     const DeviceIndex device = current_device();
     const bool is_ours =
         !is_for_pool(device, stream) && !is_foreign(c10::cuda::getCurrentCUDAStream(device), stream);
-    if (is_ours) return take(device, size, stream);
+    if (is_ours)
+      return unless_broken([&] { return take(device, size, stream); },
+                           [&] { return Delegate::raw_alloc_with_stream(size, stream); });
     return delegated(device, [&] { return Delegate::raw_alloc_with_stream(size, stream); });
   }
 
@@ -164,7 +170,7 @@ class Wrapper final : public Delegate {
 
   cca::ShareableHandle shareIpcHandle(void* memory) override {
     for (const int device : session_.devices()) {
-      const Bytes size = session_.allocator(device)->size_in_arena(memory);
+      const Bytes size = session_.allocator(device)->block_in_arena(memory).size;
       if (size == 0) continue;
       const std::vector<Segment> pieces = extents_of(*session_.allocator(device), memory, size);
       const auto offset = reinterpret_cast<std::uintptr_t>(memory) - pieces.front().address;
@@ -343,17 +349,22 @@ class Wrapper final : public Delegate {
     return request();
   }
 
+  /// What `take` returns, and, where the device cannot be opened, from then on what `native` does.
+  template <typename Take, typename Native>
+  std::invoke_result_t<Native> unless_broken(Take take, Native native) {
+    try {
+      return take();
+    } catch (const Error& error) {
+      is_broken_ = true;
+      TORCH_WARN("STWeaver is off, PyTorch's own allocator serves everything: ", error.what());
+    }
+    return native();
+  }
+
   void* take(DeviceIndex device, std::size_t size, cudaStream_t stream) {
     if (size == 0) return nullptr;
     sync_limit(device);
-    void* memory = nullptr;
-    try {
-      memory = session_.allocate(device, static_cast<Bytes>(size), number_of(stream));
-    } catch (const Error& error) {  // the device cannot be opened
-      is_broken_ = true;
-      TORCH_WARN("STWeaver is off, PyTorch's own allocator serves everything: ", error.what());
-      return Delegate::raw_alloc_with_stream(size, stream);
-    }
+    void* const memory = session_.allocate(device, static_cast<Bytes>(size), number_of(stream));
     if (memory == nullptr) refuse(device, size);
     if (is_watched()) tell_allocated(device, memory, stream);
     return memory;
@@ -411,7 +422,7 @@ class Wrapper final : public Delegate {
   /// Of the fallback's blocks the native allocator tells.
   void tell_allocated(DeviceIndex device, void* memory, cudaStream_t stream) {
     RuntimeAllocator* const allocator = session_.allocator(device);
-    const Bytes size = allocator->size_in_arena(memory);
+    const Bytes size = allocator->block_in_arena(memory).size;
     if (size == 0) return;
     if (history_.is_wanted()) history_.allocated(device, memory, size, stream, user_metadata());
     tell_profiler(device, *allocator, memory, size);
@@ -422,10 +433,10 @@ class Wrapper final : public Delegate {
   void tell_freed(void* memory) {
     for (const int device : session_.devices()) {
       RuntimeAllocator* const allocator = session_.allocator(device);
-      const Bytes size = allocator->size_in_arena(memory);
+      const auto [size, stream] = allocator->block_in_arena(memory);
       if (size == 0) continue;
       const auto index = static_cast<DeviceIndex>(device);
-      if (history_.is_wanted()) history_.freed(index, memory, size, nullptr, user_metadata());
+      if (history_.is_wanted()) history_.freed(index, memory, size, stream_from(stream), user_metadata());
       tell_profiler(index, *allocator, memory, -size);
       if (const auto* const trace = c10::impl::GPUTrace::get_trace())
         (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(memory));
@@ -451,7 +462,7 @@ class Wrapper final : public Delegate {
   [[nodiscard]] std::optional<Segment> segment_of(const void* memory) const {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     for (const int device : session_.devices())
-      for (const Segment& segment : segments_of(*session_.allocator(device)))
+      for (const Segment& segment : segments_of(session_.allocator(device)->contents()))
         if (address - segment.address < static_cast<std::uintptr_t>(segment.size)) return segment;
     return std::nullopt;
   }

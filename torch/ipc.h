@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstring>
+#include <locale>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,7 @@ struct IpcHandle {
   /// Error for anything that write() did not write.
   static IpcHandle read(const std::string& line) {
     std::istringstream in(line.substr(kIpcMark.size()));
+    in.imbue(std::locale::classic());
     IpcHandle handle;
     std::size_t count = 0;
     in >> handle.process >> count;
@@ -97,7 +99,9 @@ class OpenedPieces {
   /// The beginning of what the handle stands for, open as long as somebody holds it. Error when it cannot be.
   std::shared_ptr<void> open(const std::shared_ptr<Device>& device, const std::string& line) {
     const std::scoped_lock lock(mutex_);
-    if (const std::shared_ptr<void> open = opened_[line].lock()) return open;
+    std::erase_if(opened_, [](const auto& entry) { return entry.second.expired(); });
+    if (const auto found = opened_.find(line); found != opened_.end())
+      if (std::shared_ptr<void> open = found->second.lock()) return open;
     const IpcHandle handle = IpcHandle::read(line);
     std::vector<SharedPiece> ours = take_over(handle);
     Bytes size = 0;

@@ -164,7 +164,7 @@ void* stweaver_base_allocation(void* memory, size_t* size) {
   const stweaver::RuntimeAllocator* const owner = stweaver::the_floor().session.owner(memory);
   if (owner == nullptr) return memory;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  for (const auto& [begin, length] : owner->extents()) {
+  for (const auto& [begin, length] : owner->contents().extents) {
     if (address - begin >= static_cast<std::uintptr_t>(length)) continue;
     if (size != nullptr) *size = static_cast<size_t>(length);
     return reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr): an address

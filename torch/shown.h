@@ -50,7 +50,7 @@ inline void add_arena(cca::DeviceStats& stats, const RuntimeAllocator& allocator
     add(stats.active_bytes[kind], arena.bytes, served.bytes);
     add(stats.requested_bytes[kind], arena.requested, served.requested);
   }
-  const Bytes idle = now.arena - meters.arena[kAll].bytes.current;
+  const Bytes idle = now.idle() + now.waiting;  // what other streams still use is in no block any more
   for (const std::size_t kind : {kAll, kLarge}) {
     c10::CachingAllocator::Stat& reserved = stats.reserved_bytes[kind];
     const Bytes other = reserved.current - now.fallback_reserved;
@@ -64,9 +64,9 @@ inline void add_arena(cca::DeviceStats& stats, const RuntimeAllocator& allocator
 
 // ---- segments ----
 
-inline std::vector<Segment> segments_of(const RuntimeAllocator& allocator) {
+inline std::vector<Segment> segments_of(const RuntimeAllocator::ArenaContents& arena) {
   std::vector<Segment> segments;
-  for (const auto& [address, size] : allocator.extents()) {
+  for (const auto& [address, size] : arena.extents) {
     if (!segments.empty() &&
         segments.back().address + static_cast<std::uintptr_t>(segments.back().size) == address) {
       segments.back().size += size;
@@ -82,7 +82,7 @@ inline std::vector<Segment> extents_of(const RuntimeAllocator& allocator, const 
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t end = begin + static_cast<std::uintptr_t>(size);
   std::vector<Segment> pieces;
-  for (const auto& [address, length] : allocator.extents())
+  for (const auto& [address, length] : allocator.contents().extents)
     if (address < end && begin < address + static_cast<std::uintptr_t>(length))
       pieces.push_back({address, length});
   if (pieces.empty()) fail("no memory lies behind ", memory);
@@ -120,16 +120,13 @@ inline void add_living(cca::SegmentInfo& info, std::uintptr_t address, Bytes siz
 /// The arena's segments as a snapshot has them.
 inline void add_segments(std::vector<cca::SegmentInfo>& infos, const RuntimeAllocator& allocator,
                          DeviceIndex device, const History& history) {
-  std::vector<Segment> blocks;
-  allocator.for_each_in_arena([&](std::uintptr_t address, Bytes size, Stream /*stream*/) {
-    blocks.push_back({address, size});
-  });
-  auto block = blocks.begin();
-  for (const Segment& segment : segments_of(allocator)) {
+  const RuntimeAllocator::ArenaContents arena = allocator.contents();
+  auto block = arena.blocks.begin();
+  for (const Segment& segment : segments_of(arena)) {
     cca::SegmentInfo info = shown(segment, device);
     const std::uintptr_t end = segment.address + static_cast<std::uintptr_t>(segment.size);
     std::uintptr_t at = segment.address;
-    for (; block != blocks.end() && block->address < end; ++block) {
+    for (; block != arena.blocks.end() && block->first < end; ++block) {
       const auto& [address, size] = *block;
       if (address > at) add_idle(info, address - at);
       add_living(info, address, size, history);

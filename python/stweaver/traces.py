@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -96,7 +97,7 @@ def _unpack(opener: _Opener, trace: Path, plain: Path) -> None:
                         f"{trace}: unpacks to more than {_MOST_PACKED} times its size: "
                         "no trace is packed like that"
                     )
-    except (EOFError, lzma.LZMAError, OSError) as error:
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise Error(
             f"cannot unpack {trace}: {error}; is the file whole, and is there room in {plain.parent}?"
         ) from None

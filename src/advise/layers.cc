@@ -128,22 +128,31 @@ Tensor norm(Tape& tape, const Sizes& s, Tensor x, double cheap = 0) {
   return tape.apply({narrow}, bytes, {.saved = {narrow}, .backward = bytes, .cheap = cheap});
 }
 
-/// A product with weights that ranks share; `cheap`: elements of its input that can be had again cheaply;
-/// `forward` and `backward`: bytes in use besides while it runs; `in_place`: what is made of its output, its
-/// gradient in the end, takes its place.
-Tensor product(Tape& tape, const Sizes& s, Tensor x, double input, double output, double weights,
-               double cheap, double forward, double backward = 0, bool in_place = false) {
-  const double again = keeps_cheap(s.how) ? 0 : cheap;
-  OperatorMemory memory{.saved = {}, .kept = 0, .forward = forward, .passes = false};
-  if (in_place) memory.saved.push_back(tape.next());
+/// A product with weights that ranks share. Numbers of elements, and bytes in use besides while it runs.
+struct Product {
+  double input = 0;
+  double output = 0;
+  double weights = 0;
+  double had_again = 0;   ///< of its input, what selective recomputation has again
+  double forward = 0;     ///< bytes
+  double backward = 0;    ///< bytes
+  bool in_place = false;  ///< what is made of its output, its gradient in the end, takes its place
+};
+
+Tensor apply(Tape& tape, const Sizes& s, Tensor x, const Product& product) {
+  const double again = keeps_cheap(s.how) ? 0 : product.had_again;
+  OperatorMemory memory{.saved = {}, .kept = 0, .forward = product.forward, .passes = false};
+  if (product.in_place) memory.saved.push_back(tape.next());
   if (again == 0 && s.kept_input == kHalf) {
     memory.saved.push_back(x);
   } else {
-    memory.kept = s.kept_input * (input - again);
+    memory.kept = s.kept_input * (product.input - again);
   }
-  memory.narrowing = {narrowing_bytes(s.how) * input, narrowing_bytes(s.how) * output};
-  memory.backward = backward + s.gradient_of(weights) + s.gathered + s.again() * kHalf * again;
-  return tape.apply({x}, kHalf * output, memory);
+  memory.narrowing = {.forward = narrowing_bytes(s.how) * product.input,
+                      .backward = narrowing_bytes(s.how) * product.output};
+  memory.backward =
+      product.backward + s.gradient_of(product.weights) + s.gathered + s.again() * kHalf * again;
+  return tape.apply({x}, kHalf * product.output, memory);
 }
 
 /// The residual connection round a branch.
@@ -170,8 +179,10 @@ Tensor attention(Tape& tape, const Sizes& s, Tensor x) {
   const ModelShape& m = s.model;
   const double width = s.query + s.keys + s.values;
   const double weights = attention_weights(m) - static_cast<double>(m.heads) * m.head_dim * m.hidden;
-  const double cheap = has_fused_norms(s.how) && m.kv_lora == 0 ? 0 : s.state;
-  Tensor qkv = product(tape, s, x, s.state, width, weights, cheap, s.taken);
+  const double had = has_fused_norms(s.how) && m.kv_lora == 0 ? 0 : s.state;
+  Tensor qkv =
+      apply(tape, s, x,
+            {.input = s.state, .output = width, .weights = weights, .had_again = had, .forward = s.taken});
   // Queries and keys are normed, and turned by their places; the values stay where they are.
   Tensor turned = qkv;
   if (m.query_norm && s.how.compiled) {
@@ -240,11 +251,13 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     }
     input = tape.apply({x}, kHalf * sent + (dense > 0 ? kHalf * s.state : 0), routing);
   }
-  const double state = sent > 0 || has_fused_norms(s.how) ? 0 : s.state;
-  const Tensor up = product(tape, s, input, s.state, wide, up_weights, state, s.taken);
+  const double had_state = sent > 0 || has_fused_norms(s.how) ? 0 : s.state;
+  const Tensor up = apply(
+      tape, s, input,
+      {.input = s.state, .output = wide, .weights = up_weights, .had_again = had_state, .forward = s.taken});
   // Of activation functions Megatron-LM has those of routed experts again (moe_act), and no others.
-  const double had = s.how.megatron ? routed : inner;
-  const double cheap = inner > 0 ? had / inner : 0;
+  const double had_active = s.how.megatron ? routed : inner;
+  const double cheap = inner > 0 ? had_active / inner : 0;
   Tensor active = 0;
   double normed = 0;  // bytes of the input that is had again
   if (m.gated_mlp && !(s.how.compiled && s.how.fused_gate)) {
@@ -255,7 +268,7 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
     active = tape.apply({gate, second}, kHalf * inner, {.reads = {up}, .saved = {gate, up}, .cheap = cheap});
   } else {
     // Megatron-LM has what the norm gave again when the gradient comes to the end of the MLP.
-    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : state);
+    if (s.how.megatron && !keeps_cheap(s.how)) normed = s.again() * kHalf * (sent > 0 ? s.state : had_state);
     active = tape.apply({up}, kHalf * inner, {.saved = {up}, .backward = normed, .cheap = cheap});
     // Megatron weighs what experts make where it is narrowest, in front of their last product; for gated ones
     // the kernel above does it (moe/experts.py, weighted_bias_swiglu_impl), for others fp32 operators behind
@@ -266,8 +279,13 @@ Tensor mlp(Tape& tape, const Sizes& s, Tensor x) {
                           {.saved = {active}, .forward = wide_copy, .backward = wide_copy, .cheap = cheap});
     }
   }
-  const Tensor down = product(tape, s, active, inner, sent > 0 ? sent : s.state,
-                              static_cast<double>(m.hidden) * ffn, had, s.gathered, normed);
+  const Tensor down = apply(tape, s, active,
+                            {.input = inner,
+                             .output = sent > 0 ? sent : s.state,
+                             .weights = static_cast<double>(m.hidden) * ffn,
+                             .had_again = had_active,
+                             .forward = s.gathered,
+                             .backward = normed});
   if (sent == 0) return down;
   if (s.how.compiled)
     return tape.apply({down}, kHalf * s.state, {.forward = kHalf * sent, .backward = kHalf * sent});
@@ -281,7 +299,8 @@ Tensor layer(Tape& tape, const Sizes& s, Tensor x) {
   const double apart = has_fused_norms(s.how) ? 0 : 1;  // norms that are operators of their own
   const Tensor ahead = attention(tape, s, norm(tape, s, x, m.kv_lora > 0 ? 1 : apart));
   const double out = static_cast<double>(m.heads) * (m.kv_lora > 0 ? m.v_head : m.head_dim) * m.hidden;
-  const Tensor attended = product(tape, s, ahead, s.context, s.state, out, 0, s.gathered);
+  const Tensor attended =
+      apply(tape, s, ahead, {.input = s.context, .output = s.state, .weights = out, .forward = s.gathered});
   const Tensor middle = joined(tape, s, attended, x);
   const double experts = static_cast<double>(m.moe_layers) / m.layers;
   return joined(tape, s, mlp(tape, s, norm(tape, s, middle, std::max(experts, apart))), middle);
@@ -361,7 +380,8 @@ Tape predicting_tape(const Job& job) {
   const Tensor token = tape.apply({}, kHalf * s.state, {.backward = embedding_gradient(job)});
   const Tensor both = tape.apply({norm(tape, s, 0), norm(tape, s, token)}, 2 * kHalf * s.state);
   const double weights = 2.0 * job.model.hidden * job.model.hidden;
-  layer(tape, s, product(tape, s, both, 2 * s.state, s.state, weights, 0, s.taken));
+  const Product joint = {.input = 2 * s.state, .output = s.state, .weights = weights, .forward = s.taken};
+  layer(tape, s, apply(tape, s, both, joint));
   return tape;
 }
 
@@ -372,8 +392,12 @@ Tape head_tape(const Job& job) {
   Tape tape(kHalf * s.state);
   const Tensor ready = norm(tape, s, 0);
   const bool in_place = s.how.loss == Loss::kTransformerEngine;
-  const Tensor narrow = product(tape, s, ready, s.state, logits, padded_vocabulary(job) * job.model.hidden, 0,
-                                s.how.megatron ? 0 : s.gathered, 0, in_place);
+  const Tensor narrow = apply(tape, s, ready,
+                              {.input = s.state,
+                               .output = logits,
+                               .weights = padded_vocabulary(job) * job.model.hidden,
+                               .forward = s.how.megatron ? 0 : s.gathered,
+                               .in_place = in_place});
   const double losses = kFloat * s.own;
   const double wide_logits = kFloat * logits;
   switch (s.how.loss) {

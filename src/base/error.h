@@ -1,6 +1,7 @@
 // The one exception type of the project, and the text it carries.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -9,17 +10,25 @@
 
 namespace stweaver {
 
+/// A stream to write to, whose numbers look the same in every process: the program that this is loaded into
+/// may have set a locale of its own.
+inline std::ostringstream classic_stream() {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  return out;
+}
+
 /// Joins its arguments into one string, each as `<<` prints it.
 template <typename... Parts>
 std::string text(const Parts&... parts) {
-  std::ostringstream out;
+  std::ostringstream out = classic_stream();
   (out << ... << parts);
   return out.str();
 }
 
 /// "40.25 GiB".
 inline std::string in_gib(Bytes size) {
-  std::ostringstream out;
+  std::ostringstream out = classic_stream();
   out.precision(2);
   out << std::fixed << to_gib(size) << " GiB";
   return out.str();

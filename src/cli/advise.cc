@@ -362,6 +362,95 @@ Answer advise(const AdviseCommandOptions& options) {
   return options.fit.empty() ? recommend(options) : fit(options);
 }
 
+/// What is asked for: the model, the cluster, and what the job is made of.
+void add_job_options(CLI::App* command, AdviseCommandOptions& options) {
+  command
+      ->add_option("MODEL", options.model, "config.json of a transformers model, or the name of a public one")
+      ->check(file_name());
+  command->add_option("--gpus", options.gpus, "GPUs at most")->check(CLI::Range(1, kMostGpus));
+  command->add_option("--gpu", options.gpu,
+                      "kind of GPU: A100, A800, H100, H800, H200, B200, B300, GB200, GB300");
+  command->add_option("--nodes", options.nodes, "that they are in (default: nodes as the maker builds them)")
+      ->check(CLI::Range(1, kMostGpus));
+  command->add_option("--link", options.link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
+  command->add_option("--network", options.network, "between nodes, GB/s of each GPU (default: the usual)")
+      ->check(number(0.01, 1e5));
+  command->add_option("--sequence", options.sequence, "tokens (default: the model's, 8192 at most)")
+      ->check(CLI::Range(1, 1 << 24));
+  command
+      ->add_option("--global-batch", options.global_batch, "sequences of a step (default: about 4 Mi tokens)")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--precision", options.precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
+  command->add_option("--modules", options.modules,
+                      "what layers are made of: megatron (TransformerEngine), pytorch (not compiled); "
+                      "default: the software's");
+  command->add_option("--max-memory", options.max_memory, "GiB that a rank may reserve (default: the GPU's)")
+      ->check(number(0.1, 4096));
+  command->add_option("--allocator", options.allocator,
+                      "whose peak has to fit: stweaver (default), expandable, default");
+  command
+      ->add_option("--calibrate", options.recorded,
+                   "recorded ranks and what they were of: TRACE:gpus=32,pp=4,mbs=1,stage=0 ...")
+      ->check(file_name());
+}
+
+/// What of it may be chosen, by what, and how it is searched.
+void add_search_options(CLI::App* command, AdviseCommandOptions& options) {
+  command
+      ->add_option("--software", options.software,
+                   "what runs the job: megatron, torchtitan, deepspeed (default: prints settings of all)")
+      ->option_text("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--fix", options.fixed, "a parameter that is given: tp=8, recompute=full; may come again")
+      ->option_text("NAME=VALUE")
+      ->allow_extra_args(false);  // what follows its value may be MODEL
+  command
+      ->add_option("--objective", options.objectives,
+                   "what the front is of: time, memory, gpus (these by default), cost, headroom")
+      ->option_text("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--price", options.price, "of a GPU hour, in any money: shows costs in it")
+      ->check(number(0, 1e6));
+  command->add_flag("--exhaustive", options.exhaustive, "look at every configuration, however many");
+  command->add_option("--evaluations", options.evaluations, "configurations that a search looks at")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command->add_option("--seed", options.seed, "of the search");
+  command->add_option("--choices", options.choices, "choices to show at most")->check(CLI::Range(1, 1000));
+}
+
+/// Tables of measured steps, which say themselves what they are of, and constants.
+void add_table_options(CLI::App* command, AdviseCommandOptions& options) {
+  CLI::Option* predict_option = command->add_option("--predict", options.predict,
+                                                    "a table of measured steps: predicted beside measured");
+  CLI::Option* fit_option =
+      command->add_option("--fit", options.fit, "fits the constants of the time model on a table");
+  predict_option->check(file_name())->excludes(fit_option);
+  fit_option->check(file_name());
+  command->add_option("--constants", options.constants, "constants that --fit wrote")->check(file_name());
+  command
+      ->add_option("-o,--output", options.output,
+                   "an HTML page of the front to write besides; with --fit, where the constants go")
+      ->check(file_name())
+      ->excludes(predict_option);
+  command
+      ->add_option("--only", options.only, "the constants that --fit may change; layers for kinds of layers")
+      ->option_text("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(fit_option);
+}
+
+/// Error for one of these options beside a table, which says itself what it is of.
+void refuse_beside_tables(const std::vector<CLI::Option*>& of_advice, const AdviseCommandOptions& options) {
+  if (options.predict.empty() && options.fit.empty()) return;
+  for (const CLI::Option* const option : of_advice)
+    if (option->count() > 0)
+      fail(option->get_name(), ": says nothing of the rows of a table; leave it out, or --predict and --fit");
+}
+
 }  // namespace
 
 void add_advise(CLI::App& app, int& status) {
@@ -369,80 +458,16 @@ void add_advise(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "advise",
       "Which configuration: the front over time, memory, GPUs and cost; predictions to test it by.");
-  command
-      ->add_option("MODEL", options->model,
-                   "config.json of a transformers model, or the name of a public one")
-      ->check(file_name());
-  command->add_option("--gpus", options->gpus, "GPUs at most")->check(CLI::Range(1, kMostGpus));
-  command->add_option("--gpu", options->gpu,
-                      "kind of GPU: A100, A800, H100, H800, H200, B200, B300, GB200, GB300");
-  command->add_option("--nodes", options->nodes, "that they are in (default: nodes as the maker builds them)")
-      ->check(CLI::Range(1, kMostGpus));
-  command->add_option("--link", options->link, "inside a node: nvlink (default), pcie3, pcie4, pcie5");
-  command->add_option("--network", options->network, "between nodes, GB/s of each GPU (default: the usual)")
-      ->check(number(0.01, 1e5));
-  command->add_option("--sequence", options->sequence, "tokens (default: the model's, 8192 at most)")
-      ->check(CLI::Range(1, 1 << 24));
-  command
-      ->add_option("--global-batch", options->global_batch,
-                   "sequences of a step (default: about 4 Mi tokens)")
-      ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--precision", options->precision, "bf16 (default), fp8, fp8-rowwise, mxfp8, nvfp4");
-  command->add_option("--modules", options->modules,
-                      "what layers are made of: megatron (TransformerEngine), pytorch (not compiled); "
-                      "default: the software's");
-  command->add_option("--max-memory", options->max_memory, "GiB that a rank may reserve (default: the GPU's)")
-      ->check(number(0.1, 4096));
-  command->add_option("--allocator", options->allocator,
-                      "whose peak has to fit: stweaver (default), expandable, default");
-  command
-      ->add_option("--calibrate", options->recorded,
-                   "recorded ranks and what they were of: TRACE:gpus=32,pp=4,mbs=1,stage=0 ...")
-      ->check(file_name());
-  command
-      ->add_option("--software", options->software,
-                   "what runs the job: megatron, torchtitan, deepspeed (default: prints settings of all)")
-      ->option_text("A,B")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command
-      ->add_option("--fix", options->fixed, "a parameter that is given: tp=8, recompute=full; may come again")
-      ->option_text("NAME=VALUE")
-      ->allow_extra_args(false);  // what follows its value may be MODEL
-  command
-      ->add_option("--objective", options->objectives,
-                   "what the front is of: time, memory, gpus (these by default), cost, headroom")
-      ->option_text("A,B")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--price", options->price, "of a GPU hour, in any money: shows costs in it")
-      ->check(number(0, 1e6));
-  command->add_flag("--exhaustive", options->exhaustive, "look at every configuration, however many");
-  command->add_option("--evaluations", options->evaluations, "configurations that a search looks at")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command->add_option("--seed", options->seed, "of the search");
-  command->add_option("--choices", options->choices, "choices to show at most")->check(CLI::Range(1, 1000));
-  CLI::Option* predict_option = command->add_option("--predict", options->predict,
-                                                    "a table of measured steps: predicted beside measured");
-  CLI::Option* fit_option =
-      command->add_option("--fit", options->fit, "fits the constants of the time model on a table");
-  predict_option->check(file_name())->excludes(fit_option);
-  fit_option->check(file_name());
-  command->add_option("--constants", options->constants, "constants that --fit wrote")->check(file_name());
-  command
-      ->add_option("-o,--output", options->output,
-                   "an HTML page of the front to write besides; with --fit, where the constants go")
-      ->check(file_name())
-      ->excludes(predict_option);
-  command
-      ->add_option("--only", options->only, "the constants that --fit may change; layers for kinds of layers")
-      ->option_text("A,B")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(fit_option);
+  add_job_options(command, *options);
+  add_search_options(command, *options);
+  const std::vector<CLI::Option*> of_advice = command->get_options();
+  add_table_options(command, *options);
   command->add_flag("--json", options->json, "print one JSON document");
   command->footer("Example: stweaver advise llama3_70b --gpus 64 --gpu h200 --fix tp=8");
-  command->callback([options, &status] { status = print_answer(options->json, advise(*options)); });
+  command->callback([options, of_advice, &status] {
+    refuse_beside_tables(of_advice, *options);
+    status = print_answer(options->json, advise(*options));
+  });
 }
 
 }  // namespace stweaver

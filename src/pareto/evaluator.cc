@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/parallel_for.h"
 
 namespace stweaver::pareto {
 namespace {
@@ -50,9 +49,7 @@ Evaluations Evaluator::evaluate(const Points& points) {
   found.objectives.resize(count);
   const Clock::time_point begin = Clock::now();
   std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  std::size_t failed = count;  // the first point that failed, so that it is the same on any number of threads
+  FirstFailure failure;
   const auto work = [&](std::size_t end) {
     while (!stop_.stop_requested() && Clock::now() < deadline_) {
       const std::size_t i = next++;
@@ -60,9 +57,7 @@ Evaluations Evaluator::evaluate(const Points& points) {
       try {
         found.violations[i] = problem_.evaluate(points[i], found.objectives[i]);
       } catch (...) {
-        const std::scoped_lock lock(mutex);
-        if (i < failed) failure = std::current_exception();
-        failed = std::min(failed, i);
+        failure.note(i);
         next = count;
       }
     }
@@ -70,16 +65,12 @@ Evaluations Evaluator::evaluate(const Points& points) {
   // The very first point tells what an evaluation costs.
   if (seconds_ == 0 && threads_ > 1 && count > 0) {
     work(1);
-    if (next > 1 && !failure) next = 1;
+    if (next > 1 && !failure.any()) next = 1;
     seconds_ = seconds_since(begin);
   }
   const std::size_t threads = threads_for(count);
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work, count);
-    work(count);
-  }
-  if (failure) std::rethrow_exception(failure);
+  on_threads(threads, [&] { work(count); });
+  failure.rethrow();
   // Who takes a point finishes it: what is evaluated are the points before the next.
   const std::size_t evaluated = std::min(next.load(), count);
   found.objectives.resize(evaluated);

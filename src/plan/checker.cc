@@ -120,8 +120,7 @@ Time later(Time time, Time by) {
 
 /// Whether a range may be one of a process, and can be added to.
 bool is_address(const Interval& range) {
-  constexpr Bytes kMost = Bytes{1} << 60U;
-  return !range.empty() && range.lower >= 0 && range.upper <= kMost;
+  return !range.empty() && range.lower >= 0 && range.upper <= kMostMemory;
 }
 
 /// True when the slot's bytes are some of the arena's. What this refuses could not even be added up.

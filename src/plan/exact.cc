@@ -9,9 +9,9 @@
 #include <random>
 #include <utility>
 
+#include "base/parallel_for.h"
 #include "plan/attempt.h"
 #include "plan/board.h"
-#include "plan/parallel_for.h"
 
 namespace stweaver {
 namespace {

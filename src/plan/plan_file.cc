@@ -46,7 +46,7 @@ std::uint32_t crc_of(std::string_view text) {
 }
 
 std::string hex(std::uint64_t value, int digits) {
-  std::ostringstream out;
+  std::ostringstream out = classic_stream();
   out << std::hex << std::setfill('0') << std::setw(digits) << value;
   return out.str();
 }
@@ -233,7 +233,7 @@ void validate_plan(const Plan& plan, const std::string& name) {
 void write_plan(const Plan& plan, std::ostream& out) {
   if (!plan.in_gaps.empty())
     fail("a plan with slots in gaps of one process cannot be saved: make one without gaps");
-  std::ostringstream body;
+  std::ostringstream body = classic_stream();
   body << kMagic << ' ' << kVersion << '\n'
        << "source " << one_line(plan.source) << '\n'
        << "fingerprint " << hex(plan.fingerprint, 16) << '\n'

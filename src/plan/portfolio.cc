@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "plan/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace stweaver {
 namespace {

@@ -70,8 +70,8 @@ class LifeCycle {
   /// this.
   void begin_step();
 
-  /// For a job whose steps nobody marks: to be called every Policy::poll requests. Steps are then found in
-  /// the request stream itself. Does nothing once begin_step() was called.
+  /// For a job whose steps nobody marks, without a saved plan: to be called every Policy::poll requests.
+  /// Steps are then found in the request stream itself. Does nothing once begin_step() was called.
   void poll();
 
   /// Blocks until the planner is done if it is at work: for replays, whose steps take no time.

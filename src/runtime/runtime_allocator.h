@@ -108,23 +108,30 @@ class RuntimeAllocator {
   /// Whether `memory` lies in the arena, without a lock; or was allocated here otherwise and lives.
   [[nodiscard]] bool covers(const void* memory) const { return memory_.contains(number_of(memory)); }
   [[nodiscard]] bool owns(const void* memory);
-  /// Bytes asked for by the living block of the arena that begins at `memory`; 0 when none does.
-  [[nodiscard]] Bytes size_in_arena(const void* memory);
+  struct ArenaBlock {
+    Bytes size = 0;  ///< as asked for
+    Stream stream = 0;
+  };
+  /// The living block of the arena that begins at `memory`; of 0 bytes when none does.
+  [[nodiscard]] ArenaBlock block_in_arena(const void* memory);
 
   [[nodiscard]] Meters meters() const;
   void reset_peaks();        ///< of meters()
   void reset_accumulated();  ///< of meters()
 
-  /// Calls visit(address, size, stream) for each living block in the arena, by address.
-  void for_each_in_arena(const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const;
+  /// The arena at one moment, by address: pieces of memory as first byte and size in bytes.
+  struct ArenaContents {
+    using Pieces = std::vector<std::pair<std::uintptr_t, Bytes>>;
+    Pieces blocks;   ///< that live, of the sizes that were asked for
+    Pieces extents;  ///< where memory is
+  };
+  [[nodiscard]] ArenaContents contents() const;
   struct Living {
     Bytes size = 0;              ///< as asked for
     bool outlived_step = false;  ///< was there when the step began
   };
   /// The living blocks, the fallback's too, in no order.
   [[nodiscard]] std::vector<Living> living() const;
-  /// Where memory is behind the arena: [first byte, size in bytes), by address.
-  [[nodiscard]] std::vector<std::pair<std::uintptr_t, Bytes>> extents() const;
 
  private:
   struct Grant {

@@ -184,10 +184,11 @@ RuntimeStatistics RuntimeAllocator::statistics() const {
   return all;
 }
 
-Bytes RuntimeAllocator::size_in_arena(const void* memory) {
+RuntimeAllocator::ArenaBlock RuntimeAllocator::block_in_arena(const void* memory) {
   const std::scoped_lock lock(mutex_);
   const LivingBlock* const block = blocks_.find(number_of(memory));
-  return block != nullptr && block->source != Source::kFallback ? block->size : 0;
+  if (block == nullptr || block->source == Source::kFallback) return {};
+  return {.size = block->size, .stream = order_.stream_of(block->stream)};
 }
 
 bool RuntimeAllocator::owns(const void* memory) {
@@ -210,18 +211,14 @@ void RuntimeAllocator::reset_accumulated() {
   accounts_.reset_accumulated();
 }
 
-void RuntimeAllocator::for_each_in_arena(
-    const std::function<void(std::uintptr_t, Bytes, Stream)>& visit) const {
-  std::vector<std::tuple<std::uintptr_t, Bytes, Stream>> found;
-  {
-    const std::scoped_lock lock(mutex_);
-    blocks_.for_each([&](const LivingBlock& block) {
-      if (block.source == Source::kFallback) return;
-      found.emplace_back(block.address, block.size, order_.stream_of(block.stream));
-    });
-  }
-  std::sort(found.begin(), found.end());
-  for (const auto& [address, size, stream] : found) visit(address, size, stream);
+RuntimeAllocator::ArenaContents RuntimeAllocator::contents() const {
+  const std::scoped_lock lock(mutex_);
+  ArenaContents now = {.blocks = {}, .extents = memory_.extents()};
+  blocks_.for_each([&](const LivingBlock& block) {
+    if (block.source != Source::kFallback) now.blocks.emplace_back(block.address, block.size);
+  });
+  std::sort(now.blocks.begin(), now.blocks.end());
+  return now;
 }
 
 std::vector<RuntimeAllocator::Living> RuntimeAllocator::living() const {
@@ -232,11 +229,6 @@ std::vector<RuntimeAllocator::Living> RuntimeAllocator::living() const {
     found.push_back({.size = block.size, .outlived_step = step_began_ > 0 && block.born <= step_began_});
   });
   return found;
-}
-
-std::vector<std::pair<std::uintptr_t, Bytes>> RuntimeAllocator::extents() const {
-  const std::scoped_lock lock(mutex_);
-  return memory_.extents();
 }
 
 }  // namespace stweaver

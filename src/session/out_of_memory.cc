@@ -31,10 +31,7 @@ std::string in_units(Bytes size) {
 
 /// The largest piece of the arena's memory that is in no block.
 Bytes largest_gap(const RuntimeAllocator& allocator) {
-  std::vector<std::pair<std::uintptr_t, Bytes>> blocks;
-  allocator.for_each_in_arena([&](std::uintptr_t address, Bytes size, Stream /*stream*/) {
-    blocks.emplace_back(address, align_up(size, kAlignment));
-  });
+  const auto [blocks, extents] = allocator.contents();
   Bytes largest = 0;
   std::uintptr_t at = 0;   // where the gap that is looked at begins
   std::uintptr_t end = 0;  // of the memory seen so far
@@ -42,7 +39,7 @@ Bytes largest_gap(const RuntimeAllocator& allocator) {
     if (upper > at) largest = std::max(largest, static_cast<Bytes>(upper - at));
   };
   auto block = blocks.begin();
-  for (const auto& [begin, size] : allocator.extents()) {
+  for (const auto& [begin, size] : extents) {
     if (begin != end) {
       close(end);
       at = std::max(begin, at);
@@ -50,7 +47,7 @@ Bytes largest_gap(const RuntimeAllocator& allocator) {
     end = begin + static_cast<std::uintptr_t>(size);
     for (; block != blocks.end() && block->first < end; ++block) {
       close(block->first);
-      at = block->first + static_cast<std::uintptr_t>(block->second);
+      at = block->first + static_cast<std::uintptr_t>(align_up(block->second, kAlignment));
     }
   }
   close(end);

@@ -60,9 +60,13 @@ void Session::for_each_place(Visit visit) const {
 void Session::start(const SessionOptions& options) {
   if (!options.follows && options.trace_path.empty())
     fail("a session that only records needs the path of a trace");
-  if (goes_on(options)) return;
-  stop();
+  if (options.finds_steps && !options.plan_path.empty())
+    fail(
+        "steps=found: a saved plan needs steps that are marked: call stweaver_begin_step(), or leave out "
+        "plan=");
   const std::scoped_lock lock(life_mutex_);
+  if (goes_on(options)) return;
+  end_lives();
   options_ = options;
   runs_ = true;
   finds_steps_ = options.finds_steps;
@@ -70,7 +74,6 @@ void Session::start(const SessionOptions& options) {
 }
 
 bool Session::goes_on(const SessionOptions& options) {
-  const std::scoped_lock lock(life_mutex_);
   if (!runs_ || !goes_on_with(options_, options)) return false;
   options_.hold = options.hold;
   for_each_place([&](Place& place) { place.allocator.hold(options.hold); });
@@ -81,6 +84,10 @@ bool Session::goes_on(const SessionOptions& options) {
 
 void Session::stop() {
   const std::scoped_lock lock(life_mutex_);
+  end_lives();
+}
+
+void Session::end_lives() {
   runs_ = finds_steps_ = false;
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
@@ -289,6 +296,7 @@ void Session::record_stream(void* memory, Stream stream) const {
 void Session::empty_cache() {
   for_each_place([this](Place& place) {
     const RuntimeStatistics now = place.allocator.statistics();
+    if (now.served.all() > static_cast<std::int64_t>(LifeCycleOptions().most_recorded)) return;
     const std::scoped_lock lock(log_mutex_);
     // As a recording counts: each request so far is an event, and so is the end of each that is gone.
     place.emptied.push_back(2 * now.served.all() - now.blocks);

@@ -27,7 +27,9 @@ struct SessionOptions {
   std::string trace_path = {};  ///< also record into this file; empty for none
   std::string save_path = {};   ///< put the plan for the whole job there, for its next run; empty for none
   bool follows = true;          ///< false: only record
-  bool finds_steps = false;     ///< nobody calls begin_step(): steps are found in the request stream
+  /// Nobody calls begin_step(): steps are found in the request stream. Not with a plan_path, for nobody could
+  /// tell whether it fits.
+  bool finds_steps = false;
   int record_steps = LifeCycleOptions().record_steps;
   Bytes hold = 0;             ///< of a device's memory, before any is moved (RuntimeAllocator::hold())
   std::string settings = {};  ///< of the upstream allocator, for traces
@@ -131,7 +133,9 @@ class Session {
 
   Place& place(int device);
   Place& make_place(int device);
+  // With life_mutex_ held:
   bool goes_on(const SessionOptions& options);
+  void end_lives();
   void begin_life(Place& place);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);

@@ -58,7 +58,9 @@ TEST(Front, HeadroomIsTheSequenceThatJustFits) {
   for (const char* const zero : {"1", "3"}) {
     Space space = small_space();
     space.fixed = {{"gpus", "8"}, {"recompute", "full"}, {"zero", zero}, {"pp", "1"}, {"offload", "0"}};
-    for (const Choice& choice : front_of(space, options_of(space)).choices) {
+    const Front front = front_of(space, options_of(space));
+    ASSERT_FALSE(front.choices.empty()) << zero;
+    for (const Choice& choice : front.choices) {
       Job longer{.model = space.model, .gpu = space.gpu, .configuration = choice.configuration};
       longer.configuration.sequence = static_cast<int>(choice.headroom * longer.configuration.sequence);
       const double peak = fullest_rank(longer, chunk_memory(longer)).peak();

@@ -251,8 +251,9 @@ def test_layers_that_do_not_come_out_even_are_shared_out_as_megatron_is_told(
     answer: Answer, fixed: str, told: str
 ) -> None:
     given = ["advise", "llama31_405b", "--gpus", "1024", "--gpu", "h100", "--choices", "2"]
-    for choice in answer(*given, "--fix", "pp=16", "--fix", fixed)["choices"]:
-        assert told in choice["megatron"]
+    choices = answer(*given, "--fix", "pp=16", "--fix", fixed)["choices"]
+    assert choices
+    assert all(told in choice["megatron"] for choice in choices)
 
 
 @pytest.mark.parametrize("fixed", ["zero=2", "recompute=operators"])
@@ -446,6 +447,8 @@ def test_the_answer_is_no_when_nothing_fits(answer: Answer) -> None:
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--precision", "nvfp4"], "can be bf16 fp8"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "speed"], "time memory gpus"),
         (["--predict", "missing.csv"], "missing.csv"),
+        (["--predict", "missing.csv", "--gpus", "8"], "--gpus: says nothing of the rows of a table"),
+        (["llama3_8b", "--fit", "missing.csv"], "MODEL: says nothing of the rows of a table"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--link", "pcie"], "nvlink pcie3"),
         (["llama3_8b", "--gpus", "8", "--gpu", "h100", "--nodes", "3"], "nodes must be alike"),
         (["llama3_8b", "--nodes", "1000000", "--gpu", "gb200"], "more than"),

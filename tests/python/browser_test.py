@@ -243,6 +243,7 @@ def test_every_colour_of_a_scale_stands_out(browser: Browser, pages: dict[str, P
     select(opened.page, "Colour by").select_option(label="size")
     swatches = opened.page.locator("section:has(canvas.map) .swatch")
     behind = luminance(opened.page.evaluate(BEHIND))
+    assert swatches.count() > 1
     for swatch in swatches.all():
         low, high = sorted([behind, luminance(swatch.evaluate(BACKGROUND))])
         assert (high + 0.05) / (low + 0.05) > 1.3

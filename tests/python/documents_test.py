@@ -1,9 +1,11 @@
 """The documents: their links lead somewhere, and the commands they show can be typed."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDDEN = {"build", ".git", ".venv", ".deps", ".pytest_cache"}
@@ -29,12 +31,33 @@ def test_every_relative_link_leads_to_a_file(document: Path) -> None:
     assert not broken
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_every_command_shown_is_one_that_exists(document: Path) -> None:
+def commands_in(document: Path) -> Iterator[list[str]]:
     for block in SHELL_BLOCK.findall((ROOT / document).read_text()):
         for line in block.replace("\\\n", " ").splitlines():
-            words = line.removeprefix("$ ").split("#")[0].split()
-            assert not words or words[0] in PROGRAMS, f"{document}: {line}"
+            if words := line.removeprefix("$ ").split("#")[0].split():
+                yield words
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_every_command_shown_is_one_that_exists(document: Path) -> None:
+    for words in commands_in(document):
+        assert words[0] in PROGRAMS, f"{document}: {' '.join(words)}"
+
+
+def test_every_option_of_ours_that_is_shown_exists(stweaver: Run, python: Run) -> None:
+    shown: dict[str, set[str]] = {}
+    for document in DOCUMENTS:
+        for program, *words in commands_in(document):
+            if Path(program).name == "stweaver" and words:
+                ours = words[: words.index("--")] if "--" in words else words
+                options = {word.partition("=")[0] for word in ours[1:] if word.startswith("--")}
+                shown.setdefault(ours[0], set()).update(options)
+    assert {"run", "plan", "advise"} <= shown.keys()
+    for subcommand, options in shown.items():
+        of_python = subcommand == "run"
+        told = python("-m", "stweaver", "run", "--help") if of_python else stweaver(subcommand, "--help")
+        assert told.returncode == 0, subcommand
+        assert options <= set(re.findall(r"--[a-z][a-z-]*", told.stdout)), subcommand
 
 
 def make_targets() -> set[str]:

@@ -232,6 +232,7 @@ def test_a_plan_replaces_no_recording_and_nothing_that_is_no_file(tmp_path: Path
         (b"\x28\xb5\x2f\xfd....", "unzstd {}"),
         (b"\xfd7zXZ\0....", "cannot unpack {}"),
         (b"\x1f\x8b....", "cannot unpack {}"),
+        (gzip.compress(bytes(1 << 20))[:20] + b"\xff" * 60, "cannot unpack {}"),
         (bz2.compress(bytes(80 << 20)), "{}: unpacks to more than 1000 times its size"),
         (b"nothing of the kind", "{}"),
     ],

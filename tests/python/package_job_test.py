@@ -122,8 +122,9 @@ def test_what_a_run_has_simulated_is_there_for_the_next(tmp_path: Path) -> None:
     other = {1: Simulated(steps=6, requested=7, reserved=8)}
     first.keep_facts(tmp_path, other)
     assert first.simulated(tmp_path) == simulated | other, "each device has its own"
-    for bad in (3, {"a": {}}, {"0": {}}):
-        document = {"settings": first.settings, "simulated": bad}
+    bad: list[object] = [3, {"a": {}}, {"0": {}}]
+    for simulation in bad:
+        document = {"settings": first.settings, "simulated": simulation}
         first.facts_path(tmp_path).write_text(json.dumps(document))
         assert first.simulated(tmp_path) == {}
     first.facts_path(tmp_path).write_text("[")

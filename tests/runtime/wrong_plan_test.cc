@@ -97,7 +97,7 @@ TEST(RuntimeAllocator, BlocksOfAPlanOfAlikeStepsAreNoLargerThanTheSlack) {
   ASSERT_TRUE(watched.allocator.adopt(plan_of(std::vector<Bytes>(64, 16 * kMiB)), true));
   void* const block = watched.allocate(16 * kMiB);
   const Bytes slack = watched.allocator.policy().slack(kGiB);
-  for (const auto& [address, size] : watched.allocator.extents()) EXPECT_LE(size, slack);
+  for (const auto& [address, size] : watched.allocator.contents().extents) EXPECT_LE(size, slack);
   EXPECT_LE(watched.allocator.statistics().reserved(), 16 * kMiB + slack);
   watched.free(block);
 }

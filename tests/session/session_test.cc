@@ -20,6 +20,7 @@
 #include "simulate/caching_allocator.h"
 #include "simulate/caching_upstream.h"
 #include "simulate/replay.h"
+#include "support/clocked_device.h"
 #include "support/files.h"
 #include "trace/trace.h"
 
@@ -276,6 +277,54 @@ TEST_F(SessionTest, RefusesToRecordNowhere) {
   EXPECT_THROW(session.start({.follows = false}), Error);
 }
 
+TEST_F(SessionTest, RefusesToFollowASavedPlanWhereNobodyMarksSteps) {
+  EXPECT_THROW(session.start({.plan_path = "a", .finds_steps = true}), Error);
+  session.free(take(0, kMiB));
+  EXPECT_EQ(session.stage(0), "off");
+}
+
+TEST_F(SessionTest, MayBeStartedAndStoppedFromSeveralThreads) {
+  session.free(take(0, kMiB));
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([this, thread] {
+        for (int i = 0; i < 50; ++i) {
+          if (i % 4 == thread) session.stop();
+          session.start({.record_steps = 2 + (thread + i) % 2});
+          session.free(take(0, kMiB));
+          session.begin_step();
+        }
+      });
+    }
+  }
+  session.start({});
+  step_until_followed();
+}
+
+TEST(Session, KeepsABlockForTheStreamsThatUseIt) {
+  ClockedDevice* device = nullptr;
+  Session session({.device =
+                       [&device](int) {
+                         auto made = std::make_unique<ClockedDevice>();
+                         device = made.get();
+                         return made;
+                       },
+                   .upstream = [](int) { return std::make_unique<CachingUpstream>(AllocatorSettings()); }});
+  session.start({});
+  void* const block = session.allocate(0, 8 * kMiB, 0);
+  device->work(5);
+  session.record_stream(block, 5);
+  session.free(block);
+  EXPECT_EQ(session.allocator(0)->statistics().waiting, 8 * kMiB);
+  void* const other = session.allocate(0, 8 * kMiB, 0);
+  EXPECT_NE(other, block);
+  device->finish(5);
+  EXPECT_EQ(session.allocate(0, 8 * kMiB, 0), block);
+  session.free(block);
+  session.free(other);
+}
+
 TEST_F(SessionTest, FindsStepsThatNobodyMarks) {
   session.start({.finds_steps = true});
   for (int i = 0; i < 4000 && (session.allocator(0) == nullptr || !session.allocator(0)->follows_plan());
@@ -367,7 +416,7 @@ TEST_F(SessionTest, LeavesBlocksWhereTheyAreWhenItStops) {
   step_until_followed();
   auto* const memory = static_cast<char*>(take(0, 64 * kKiB));
   memory[0] = 'x';
-  ASSERT_GT(session.allocator(0)->size_in_arena(memory), 0);
+  ASSERT_GT(session.allocator(0)->block_in_arena(memory).size, 0);
   session.stop();
   EXPECT_EQ(memory[0], 'x');
   EXPECT_FALSE(session.allocator(0)->follows_plan());
