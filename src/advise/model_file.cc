@@ -47,7 +47,8 @@ struct ModelType {
   int shared_experts = 0;
 };
 
-/// From the classes of transformers 4.57, and of deepseek, internlm2 and kimi_k2, which bring their own.
+/// From the classes of transformers 4.57 and 5.23, and of deepseek, internlm2 and kimi_k2, which bring their
+/// own.
 constexpr ModelType kTypes[] = {
     {.name = "apertus", .gated_mlp = false, .query_norm = true},
     {.name = "arcee", .gated_mlp = false},
@@ -56,6 +57,18 @@ constexpr ModelType kTypes[] = {
     {.name = "codegen", .gated_mlp = false},
     {.name = "cohere", .tied_embeddings = true},
     {.name = "cohere2", .tied_embeddings = true, .windows = Windows::kMixed, .full_every = 4, .window = 4096},
+    {.name = "cohere2_moe",
+     .tied_embeddings = true,
+     .windows = Windows::kMixed,
+     .full_every = 4,
+     .window = 4096,
+     .head_dim = 128},
+    {.name = "cwm",
+     .windows = Windows::kMixed,
+     .full_every = 4,
+     .window = 8192,
+     .kv_heads = 8,
+     .head_dim = 128},
     {.name = "deepseek"},
     {.name = "deepseek_v2"},
     {.name = "deepseek_v3"},
@@ -63,7 +76,9 @@ constexpr ModelType kTypes[] = {
     {.name = "ernie4_5", .tied_embeddings = true, .head_dim = 128},
     {.name = "ernie4_5_moe", .tied_embeddings = true},
     {.name = "exaone4", .query_norm = true, .windows = Windows::kMixed, .full_every = 4, .window = 4096},
+    {.name = "exaone_moe", .query_norm = true, .windows = Windows::kMixed, .full_every = 4, .window = 4096},
     {.name = "falcon", .gated_mlp = false, .tied_embeddings = true, .multi_query = true, .sequence = 2048},
+    {.name = "flex_olmo", .query_norm = true},
     {.name = "gemma", .tied_embeddings = true, .head_dim = 256, .vocabulary = 256000},
     {.name = "gemma2",
      .tied_embeddings = true,
@@ -86,6 +101,9 @@ constexpr ModelType kTypes[] = {
     {.name = "glm", .head_dim = 128},
     {.name = "glm4", .head_dim = 128},
     {.name = "glm4_moe"},
+    {.name = "glm4_moe_lite"},
+    {.name = "glm4v_moe_text"},
+    {.name = "glm4v_text"},
     {.name = "gpt2", .gated_mlp = false, .tied_embeddings = true},
     {.name = "gpt_bigcode", .gated_mlp = false, .tied_embeddings = true, .multi_query = true},
     {.name = "gpt_neo",
@@ -95,6 +113,7 @@ constexpr ModelType kTypes[] = {
      .full_every = 2,
      .window = 256},
     {.name = "gpt_neox", .gated_mlp = false},
+    {.name = "gpt_neox_japanese", .gated_mlp = false, .tied_embeddings = true},
     {.name = "gpt_oss",
      .sinks = true,
      .expert_biases = true,
@@ -105,11 +124,22 @@ constexpr ModelType kTypes[] = {
      .head_dim = 64},
     {.name = "gptj", .gated_mlp = false},
     {.name = "granite"},
+    {.name = "granite_swa",
+     .tied_embeddings = true,
+     .windows = Windows::kMixed,
+     .full_every = 4,
+     .window = 128},
     {.name = "granitemoe"},
+    {.name = "granitemoe_swa", .windows = Windows::kMixed, .full_every = 4, .window = 128},
     {.name = "granitemoeshared"},
     {.name = "helium", .head_dim = 128},
     {.name = "hunyuan_v1_dense", .query_norm = true},
+    {.name = "hy_v3", .query_norm = true, .kv_heads = 8, .head_dim = 128},
+    {.name = "hyperclovax"},
     {.name = "internlm2"},
+    {.name = "internlm3"},
+    {.name = "iquestcoder", .kv_heads = 8, .head_dim = 128},
+    {.name = "jais2", .gated_mlp = false},
     {.name = "kimi_k2"},
     {.name = "llama"},
     {.name = "llama4_text",
@@ -120,15 +150,22 @@ constexpr ModelType kTypes[] = {
      .kv_heads = 8,
      .head_dim = 128,
      .shared_experts = 1},
+    {.name = "mellum", .query_norm = true, .kv_heads = 4, .head_dim = 128},
+    {.name = "minicpm3", .tied_embeddings = true},
+    {.name = "minimax_m2", .query_norm = true, .kv_heads = 8, .head_dim = 128},
+    {.name = "ministral", .windows = Windows::kGiven, .window = 4096, .kv_heads = 8},
+    {.name = "ministral3", .windows = Windows::kGiven, .kv_heads = 8, .head_dim = 128},
     {.name = "mistral", .windows = Windows::kGiven, .window = 4096, .kv_heads = 8},
     {.name = "mixtral", .windows = Windows::kGiven, .kv_heads = 8},
     {.name = "mpt", .gated_mlp = false, .tied_embeddings = true},
+    {.name = "nanochat", .gated_mlp = false, .query_norm = true},
     {.name = "nemotron", .gated_mlp = false},
     {.name = "olmo"},
     {.name = "olmo2", .query_norm = true},
     {.name = "olmo3", .query_norm = true, .windows = Windows::kMixed, .full_every = 4, .window = 4096},
     {.name = "olmoe", .query_norm = true},
     {.name = "opt", .gated_mlp = false, .tied_embeddings = true},
+    {.name = "persimmon", .gated_mlp = false, .query_norm = true},
     {.name = "phi", .gated_mlp = false},
     {.name = "phi3", .windows = Windows::kGiven},
     {.name = "phimoe", .windows = Windows::kGiven, .kv_heads = 8},
@@ -144,8 +181,16 @@ constexpr ModelType kTypes[] = {
     {.name = "qwen3_vl_text", .query_norm = true, .head_dim = 128},
     {.name = "seed_oss", .kv_heads = 8, .head_dim = 128},
     {.name = "smollm3", .tied_embeddings = true, .windows = Windows::kAsked},
+    {.name = "solar_open", .kv_heads = 8, .head_dim = 128},
     {.name = "stablelm"},
     {.name = "starcoder2", .gated_mlp = false, .tied_embeddings = true, .windows = Windows::kGiven},
+    {.name = "vaultgemma",
+     .tied_embeddings = true,
+     .windows = Windows::kMixed,
+     .full_every = 2,
+     .window = 4096,
+     .head_dim = 256},
+    {.name = "youtu", .tied_embeddings = true},
 };
 
 /// Where a `text_config` names no type, that of the model round it tells.
@@ -298,7 +343,7 @@ int count_expert_layers(const ConfigFile& file, int layers) {
   const int step = file.number({"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"}, 1);
   const int frequency = file.number({"moe_layer_freq"}, 1);
   if (step == 0 || frequency == 0) fail(file.name(), ": each 0th layer has experts, which no model has");
-  const int first = file.number({"first_k_dense_replace", "moe_layer_start_index"}, 0);
+  const int first = file.number({"first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"}, 0);
   const bool to_end = file.value("moe_layer_end_index") == -1;
   const int last = to_end ? layers : file.number({"moe_layer_end_index"}, layers);
   int count = 0;
@@ -308,7 +353,20 @@ int count_expert_layers(const ConfigFile& file, int layers) {
   return count;
 }
 
+/// Of a list of what the layers have.
+int sparse_layers(const ConfigFile& file, const Json& kinds) {
+  int sparse = 0;
+  for (const Json& kind : kinds) {
+    if (kind == "sparse") ++sparse;
+    if (kind != "sparse" && kind != "dense")
+      fail(file.name(), ": ", kind.is_string() ? kind.dump() : kind.type_name(),
+           " in mlp_layer_types is not known; only dense and sparse are");
+  }
+  return sparse;
+}
+
 int expert_layers(const ConfigFile& file, int layers) {
+  if (const Json& kinds = file.value("mlp_layer_types"); kinds.is_array()) return sparse_layers(file, kinds);
   if (file.value("moe_layers").is_null()) return count_expert_layers(file, layers);
   const std::vector<int> listed = file.numbers("moe_layers");
   return static_cast<int>(std::ranges::count_if(listed, [&](int layer) { return layer < layers; }));
@@ -321,7 +379,8 @@ void read_experts(const ConfigFile& file, const ModelType& type, ModelShape& mod
   if (model.topk == 0) fail(file.name(), ": it has experts, and does not say how many a token goes to");
   model.expert_ffn = file.number({"moe_intermediate_size", "intermediate_size"}, model.ffn);
   const std::int64_t shared =
-      std::int64_t{file.number({"n_shared_experts", "moe_num_shared_experts"}, type.shared_experts)} *
+      std::int64_t{file.number({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"},
+                               type.shared_experts)} *
       model.expert_ffn;
   if (shared > kMostNumber) fail(file.name(), ": its shared experts are larger than those of any model");
   model.shared_ffn =

@@ -125,6 +125,11 @@ TEST(ModelFile, HasExpertsInTheLayersThatItSays) {
   EXPECT_EQ(layers(R"("first_k_dense_replace": 1, "moe_layer_freq": 2)"), 5);
   EXPECT_EQ(layers(R"("moe_layers": [1, 3, 5])"), 3);
   EXPECT_EQ(layers(R"("moe_layer_start_index": 2, "moe_layer_end_index": 7)"), 6);
+  EXPECT_EQ(layers(R"("num_dense_layers": 2)"), 10);
+  EXPECT_EQ(layers(R"("mlp_layer_types": ["dense", "sparse", "sparse"])"), 2);
+  EXPECT_THAT(reading(small("qwen2_moe", R"(, "num_experts": 8, "num_experts_per_tok": 2,
+                                           "mlp_layer_types": ["dense", 3])")),
+              refusal("number in mlp_layer_types"));
   EXPECT_THAT(reading(small("qwen2_moe", R"(, "num_experts": 8, "num_experts_per_tok": 2,
                                            "decoder_sparse_step": 0)")),
               refusal("each 0th layer"));
