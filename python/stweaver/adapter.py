@@ -101,6 +101,13 @@ def is_built(kind: str) -> bool:
     return bool(_built(cache_folder(), _stem(RECIPES[kind], pytorch.find())))
 
 
+def check_parts(kind: str) -> None:
+    """Error when build() would not find the headers that it needs."""
+    check_headers(Library(layout.find_library()))
+    if RECIPES[kind].needs_cuda:
+        find_cuda_headers(pytorch.find())
+
+
 def cache_folder() -> Path:
     """Name the folder that holds what was built."""
     if named := variables.CACHE.path:

@@ -96,8 +96,10 @@ def _adapter() -> str:
     if choice.path is not None:
         state = choice.why
     else:
-        built = "built here" if adapter.is_built(_kind()) else "will be built when first used"
-        state = f"{built}, because {choice.why}"
+        is_built = adapter.is_built(_kind())
+        if not is_built:
+            adapter.check_parts(_kind())
+        state = f"{'built here' if is_built else 'will be built when first used'}, because {choice.why}"
     pluggable = "; pluggable as well" if layout.find().pluggable.is_file() else ""
     return f"for {_kind()} devices: {state}{pluggable}"
 

@@ -99,6 +99,14 @@ def test_doctor_says_why_an_adapter_is_built(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("package")
+def test_doctor_says_that_an_adapter_cannot_be_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pytorch, "find", lambda: torch(tmp_path, "2.99.0", "99.0"))
+    works, detail = details()["adapter"]
+    assert not works
+    assert detail == "no headers of the CUDA 99.0 run time here"
+
+
+@pytest.mark.usefixtures("package")
 def test_a_build_without_cuda_has_no_adapter_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pytorch, "find", lambda: torch(tmp_path, "2.8.0", None))
     with pytest.raises(Error, match="is not built for CUDA"):
