@@ -49,7 +49,6 @@ constexpr std::array kRules = {
     Rule{"far", scale<&Policy::far>},
     Rule{"size_spread", scale<&Policy::size_spread>},
     Rule{"rounding", scale<&Policy::rounding>},
-    Rule{"most_growth", scale<&Policy::most_growth>},
     Rule{"lost", scale<&Policy::lost>},
     Rule{"misfit_share", scale<&Policy::misfit_share>},
     Rule{"astray_share", scale<&Policy::astray_share>},

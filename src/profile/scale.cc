@@ -279,6 +279,9 @@ Leftover dynamic_leftover(const Pattern& pattern) {
   return leftover;
 }
 
+/// A size is believed to come to so many times the largest that was seen, where batches are longer.
+constexpr Bytes kMostGrowth = 2;
+
 /// Sizes a position by the length of its batch, whose share of the longest the samples have.
 void follow_length(Position& position, const Samples& samples) {
   const std::optional<Form> form = find_form(samples);

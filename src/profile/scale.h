@@ -9,9 +9,6 @@
 
 namespace stweaver {
 
-/// A size is believed to come to so many times the largest that was seen, where batches are longer.
-inline constexpr Bytes kMostGrowth = 2;
-
 /// The sizes of a step follow no more lengths than that.
 inline constexpr std::size_t kMostLengths = 16;
 

@@ -154,7 +154,7 @@ bool Matcher::agrees(const PlannedStream& stream, std::size_t entry, const Asked
   // Where sizes follow several lengths, one of them may have been the same in all recorded steps.
   if (!slot.of_any_size && index_->lengths() == 1) return false;
   const bool plausible =
-      asked.size >= slot.size / policy_->size_spread && asked.size <= policy_->most_growth * slot.size;
+      asked.size >= slot.size / policy_->size_spread && asked.size <= policy_->size_spread * slot.size;
   // Micro-batches have lengths of their own. But where one of the next slots has the request's size, the
   // request is that one.
   return asked.pool == 0 && plausible && find_size(stream, entry, policy_->near, asked) == kNowhere;

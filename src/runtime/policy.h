@@ -7,7 +7,6 @@
 #include "arena/policy.h"
 #include "base/base.h"
 #include "plan/step_plan.h"
-#include "profile/scale.h"
 #include "profile/steps.h"
 
 namespace stweaver {
@@ -26,13 +25,13 @@ struct Policy : ArenaPolicy {
   // Following a plan (matcher.h, plan_follower.h).
   std::size_t near = 5;   ///< entries ahead in which a request of a slot's size is believed to be that slot's
   std::size_t far = 256;  ///< entries ahead in which it is taken for a guess
-  Bytes size_spread = 8;  ///< a request of less than that share of a slot whose size varies is another one
+  /// A request of less than that share of a slot whose size varies, or of more than so many times its size,
+  /// is another one; and a plan's range has so many times its addresses where there are as many, to grow with
+  /// the length of steps.
+  Bytes size_spread = 8;
   /// Sizes that follow one length agree with it but for so small a share: lengths are rounded to tiles and to
   /// whole rows.
   Bytes rounding = 256;
-  /// A request is no slot's that is more than so many times as large; and a plan's range has so many times
-  /// its addresses where there are as many, to grow with the length of steps.
-  Bytes most_growth = kMostGrowth;
   std::size_t lost = 8;  ///< unmatched requests in a row: the stream does something else
 
   // Whether a plan fits (plan_fit.h).

@@ -65,7 +65,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   const std::scoped_lock lock(mutex_);
   const LastingBlocks lasting(memory_, blocks_, step_before_began_);
   const Interval region = memory_.addresses() > 0 ? memory_.region(Region::kPlanned) : Interval{};
-  std::optional<Bytes> base = lasting.lowest_place(region, policy_.most_growth * plan->plan().arena);
+  std::optional<Bytes> base = lasting.lowest_place(region, policy_.size_spread * plan->plan().arena);
   if (!base) base = lasting.lowest_place(region, plan->plan().arena);
   if (!base) return false;
   pending_.release_passed();

@@ -65,6 +65,22 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
   EXPECT_LT(now.peaks.reserved - now.peaks.requested, now.peaks.reserved / 32);
 }
 
+TEST_F(LifeCycleTest, KeepsThePlanOfShortStepsForStepsOfFiveTimesTheirLength) {
+  LifeCycle life(allocator, options());
+  Program large_program(allocator, 256 * kKiB);
+  large_program.build();
+  for (const Bytes scale : {3, 5, 2, 6, 4, 7, 33, 30, 34}) {
+    life.begin_step();
+    large_program.step(scale);
+    life.wait_for_planner();
+  }
+  EXPECT_EQ(life.stage(), Stage::kFollowing);
+  EXPECT_EQ(allocator.statistics().plans, 1);
+  EXPECT_EQ(allocator.statistics().step.served.beside_plan(), 0);
+  const Peaks peaks = allocator.statistics().peaks;
+  EXPECT_LT(peaks.reserved - peaks.requested, peaks.reserved / 32);
+}
+
 TEST_F(LifeCycleTest, LeavesAPlanThatCostsMemory) {
   Policy policy;
   policy.patience = 1;
