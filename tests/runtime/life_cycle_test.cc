@@ -65,11 +65,11 @@ TEST_F(LifeCycleTest, FollowsAPlanOfStepsThatHaveLengthsAndKeepsItForLongerOnes)
   EXPECT_LT(now.peaks.reserved - now.peaks.requested, now.peaks.reserved / 32);
 }
 
-TEST_F(LifeCycleTest, KeepsThePlanOfShortStepsForStepsOfFiveTimesTheirLength) {
+TEST_F(LifeCycleTest, KeepsThePlanOfShortStepsForStepsOfSixTimesTheirLength) {
   LifeCycle life(allocator, options());
-  Program large_program(allocator, 256 * kKiB);
+  Program large_program(allocator, 512 * kKiB);
   large_program.build();
-  for (const Bytes scale : {3, 5, 2, 6, 4, 7, 33, 30, 34}) {
+  for (const Bytes scale : {3, 5, 2, 6, 4, 7, 36, 30, 35}) {
     life.begin_step();
     large_program.step(scale);
     life.wait_for_planner();
