@@ -55,8 +55,8 @@ std::string megatron_experts(const Job& job) {
   return out;
 }
 
-/// What data parallel ranks share, and when. Optimizer states on the host are for the distributed optimizer,
-/// which FSDP has as well. Weights that are only shared later would first be whole on each GPU.
+/// What data parallel ranks share, and when. Weights that FSDP only shares later would first be whole on each
+/// GPU.
 std::string megatron_sharing(const Configuration& how) {
   std::string out = " --overlap-grad-reduce";
   if (how.zero > 0) out += " --overlap-param-gather --use-distributed-optimizer";
@@ -88,7 +88,9 @@ std::string megatron_recomputation(const Job& job) {
 
 bool megatron_runs(const Job& job) {
   const Configuration& how = job.configuration;
-  const bool shares = how.zero == 1 || how.zero == 3 || (how.zero == 0 && !how.offload_optimizer);
+  // Optimizer states on the host are for the distributed optimizer alone, not for FSDP's tensors
+  // (Megatron-LM's issue 1986).
+  const bool shares = how.zero == 1 || ((how.zero == 0 || how.zero == 3) && !how.offload_optimizer);
   const bool recomputes = how.recompute == Recompute::kNone || how.recompute == Recompute::kFull ||
                           (how.recompute == Recompute::kSelective && !megatron_modules(job.model).empty());
   return shares && recomputes && how.precision != Precision::kFp8Rowwise;
@@ -144,6 +146,9 @@ std::optional<std::string> torchtitan_arguments(const Job& job) {
     out += text(" --parallelism.pipeline_parallel_microbatch_size ", how.micro_batch,
                 " --parallelism.pipeline_parallel_schedule ",
                 how.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B");
+  // Graphs have memory of their own, and most experts cannot be captured (_validate_cuda_graphs in
+  // trainer.py).
+  out += " --training.disable_cuda_graphs";
   return out + " activation-checkpoint:" + mode;  // a subcommand: nothing may follow
 }
 
@@ -152,12 +157,14 @@ std::optional<std::string> deepspeed_configuration(const Job& job) {
   if (!deepspeed_runs(job)) return std::nullopt;
   nlohmann::ordered_json zero = {{"stage", how.zero}, {"overlap_comm", true}};
   if (how.offload_optimizer) zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
-  return nlohmann::ordered_json{{"train_batch_size", how.global_batch},
-                                {"train_micro_batch_size_per_gpu", how.micro_batch},
-                                {"gradient_accumulation_steps", micro_batches(how)},
-                                {"bf16", {{"enabled", true}}},
-                                {"zero_optimization", zero}}
-      .dump();
+  nlohmann::ordered_json document = {{"train_batch_size", how.global_batch},
+                                     {"train_micro_batch_size_per_gpu", how.micro_batch},
+                                     {"gradient_accumulation_steps", micro_batches(how)},
+                                     {"bf16", {{"enabled", true}}},
+                                     {"zero_optimization", zero}};
+  // It would keep gradients in bf16. Without ZeRO it cannot do otherwise.
+  if (how.zero > 0 && how.gradient_bytes == 4) document["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  return document.dump();
 }
 
 std::span<const Framework> known_frameworks() {

@@ -127,7 +127,8 @@ struct Rule {
 // unless they are made of one latent vector, and with context parallelism a rank has a piece of the sequence
 // from either end, so that causality leaves all of them equally much to do. Of attention with sinks
 // TransformerEngine has no kernel for that (get_attention_backend, pytorch/attention/dot_product_attention/
-// utils.py).
+// utils.py). Megatron-LM has hybrids with Mamba blocks, but no virtual stages for them, and it recomputes
+// none of their layers whole, whatever it is told (core/ssm/mamba_block.py).
 constexpr std::array<Rule, 11> kRules = {{
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
@@ -168,6 +169,7 @@ constexpr std::array<Rule, 11> kRules = {{
     {"vp", true, chunks_of, [](Configuration& how, int value) { how.virtual_stages = value; },
      [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
+       if (how.virtual_stages > 1 && job.model.mamba_layers > 0) return false;
        return how.virtual_stages == 1 ||
               (how.pp > 1 && splits_into_chunks(job) && splits(micro_batches(how), how.pp));
      }},
@@ -195,7 +197,9 @@ constexpr std::array<Rule, 11> kRules = {{
      [](Configuration& how, int value) { how.recompute = static_cast<Recompute>(value); },
      // Selective recomputation that has nothing to do is another word for none.
      [](const Job& job, const Values&) {
-       return job.configuration.recompute != Recompute::kSelective || has_cheap_operators(job);
+       const Recompute recompute = job.configuration.recompute;
+       if (recompute == Recompute::kFull) return job.model.mamba_layers == 0;
+       return recompute != Recompute::kSelective || has_cheap_operators(job);
      }},
     {"recompute_layers", true, [](const Space& space) { return numbers_to(space.model.layers); },
      [](Configuration& how, int value) { how.recompute_layers = value; },
@@ -209,7 +213,11 @@ constexpr std::array<Rule, 11> kRules = {{
        return Values{0, 1};
      },
      [](Configuration& how, int value) { how.offload_optimizer = value != 0; },
-     [](const Job&, const Values&) { return true; }},
+     // What Megatron-LM's FSDP shares cannot be on the host (its issue 1986).
+     [](const Job& job, const Values&) {
+       const Configuration& how = job.configuration;
+       return !how.offload_optimizer || how.zero != 3 || !how.megatron;
+     }},
 }};
 
 /// Sets the parameter, and what follows from it.

@@ -83,10 +83,11 @@ TEST(MegatronArguments, KeepStatesOnTheHostWithTheOptimizerThatCan) {
   Job job = job_of(8);
   EXPECT_THAT(megatron_line(job), Not(HasSubstr("--use-precision-aware-optimizer")));
   job.configuration.offload_optimizer = true;
-  for (const int zero : {1, 3}) {
+  EXPECT_THAT(megatron_line(job), HasSubstr("--use-precision-aware-optimizer --optimizer-cpu-offload"));
+  EXPECT_THAT(megatron_line(job), HasSubstr("--use-distributed-optimizer"));
+  for (const int zero : {0, 3}) {
     job.configuration.zero = zero;
-    EXPECT_THAT(megatron_line(job), HasSubstr("--use-precision-aware-optimizer --optimizer-cpu-offload"));
-    EXPECT_THAT(megatron_line(job), HasSubstr("--use-distributed-optimizer"));
+    EXPECT_FALSE(megatron_arguments(job)) << zero;
   }
 }
 
@@ -108,10 +109,6 @@ TEST(MegatronArguments, AreNoneForWhatItCannotDo) {
   EXPECT_TRUE(none_with([](Configuration& how) { how.zero = 2; }));
   EXPECT_TRUE(none_with([](Configuration& how) { how.recompute = Recompute::kOperators; }));
   EXPECT_TRUE(none_with([](Configuration& how) { how.precision = Precision::kFp8Rowwise; }));
-  EXPECT_TRUE(none_with([](Configuration& how) {
-    how.zero = 0;
-    how.offload_optimizer = true;
-  }));
 }
 
 TEST(MegatronArguments, SayHowLayersAreSharedOutWhereTheyAreNotAlike) {
@@ -175,7 +172,8 @@ TEST(TorchtitanArguments, SayWhatFsdpCanDo) {
   EXPECT_THAT(*torchtitan_arguments(job), HasSubstr("--parallelism.data_parallel_shard_degree 4 "));
   EXPECT_THAT(*torchtitan_arguments(job), HasSubstr("--training.local_batch_size 2 "));
   job.configuration.recompute = Recompute::kFull;
-  EXPECT_THAT(*torchtitan_arguments(job), EndsWith(" activation-checkpoint:full"));
+  EXPECT_THAT(*torchtitan_arguments(job),
+              EndsWith(" --training.disable_cuda_graphs activation-checkpoint:full"));
   job.configuration.recompute_layers = 3;
   EXPECT_FALSE(torchtitan_arguments(job));
   job.configuration.recompute = Recompute::kSelective;  // norms and activation functions alone
@@ -192,7 +190,10 @@ TEST(DeepspeedConfiguration, IsOfDataParallelJobs) {
   EXPECT_EQ(*deepspeed_configuration(job),
             R"({"train_batch_size":64,"train_micro_batch_size_per_gpu":2,"gradient_accumulation_steps":4,)"
             R"("bf16":{"enabled":true},"zero_optimization":{"stage":3,"overlap_comm":true,)"
-            R"("offload_optimizer":{"device":"cpu","pin_memory":true}}})");
+            R"("offload_optimizer":{"device":"cpu","pin_memory":true}},)"
+            R"("data_types":{"grad_accum_dtype":"fp32"}})");
+  job.configuration.gradient_bytes = 2;
+  EXPECT_THAT(*deepspeed_configuration(job), Not(HasSubstr("data_types")));
   job.configuration.zero = 0;
   EXPECT_FALSE(deepspeed_configuration(job)) << "states that nobody shares stay on the device";
   job.configuration.offload_optimizer = false;
