@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -79,21 +80,30 @@ def build(kind: str) -> Path:
             return built[-1]
         raise
     target = folder / f"{stem}-{_digest([*command, compiler.version])}.so"
+    if _is_whole(target):
+        return target
     try:
-        if target.is_file():
-            return target
-        folder.mkdir(parents=True, exist_ok=True)
+        _build_once(command, target, f"the {kind} adapter for PyTorch {torch.version}")
+    except Error:
+        if built := _built(folder, stem):  # by another compiler
+            return built[-1]
+        raise
+    return target
+
+
+def _build_once(command: list[str], target: Path, what: str) -> None:
+    """Build it unless another process does; Error when that fails, or its folder cannot be written to."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with _lock(target.with_suffix(".lock")):  # the ranks of a job all start at once
-            if not target.is_file():
-                console.say(
-                    f"building the {kind} adapter for PyTorch {torch.version}: once, less than a minute"
-                )
+            if not _is_whole(target):
+                console.say(f"building {what}: once, less than a minute")
                 _compile(command, target)
     except OSError as error:
+        name = variables.CACHE.full_name
         raise Error(
-            f"cannot write to {folder}: {error.strerror}; let {variables.CACHE.full_name} name another folder"
+            f"cannot write to {target.parent}: {error.strerror}; let {name} name another folder"
         ) from None
-    return target
 
 
 def is_built(kind: str) -> bool:
@@ -229,7 +239,21 @@ def _stem(recipe: Recipe, torch: pytorch.Build) -> str:
 
 def _built(folder: Path, stem: str) -> list[Path]:
     """Those of all compilers, the latest last."""
-    return sorted(folder.glob(f"{glob.escape(stem)}-*.so"), key=lambda path: path.stat().st_mtime)
+    found = filter(_is_whole, folder.glob(f"{glob.escape(stem)}-*.so"))
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether there is a library of which nothing is missing: its last part is the table that its head names.
+
+    A full disk, or a machine that went down, may have left a part of it (elf(5)).
+    """
+    try:
+        with path.open("rb") as file:
+            magic, at, size, count = struct.unpack("<4s36xQ10xHH2x", file.read(64))
+            return bool(magic == b"\x7fELF" and at + size * count <= os.fstat(file.fileno()).st_size)
+    except (OSError, struct.error):
+        return False
 
 
 def _digest(words: Iterable[str]) -> str:
@@ -248,6 +272,8 @@ def _compile(command: list[str], target: Path) -> None:
             log = target.with_suffix(".log")
             log.write_text(shlex.join(command) + "\n" + run.stderr)
             raise Error(f"{command[0]} failed: {_first_error(run.stderr)}; all it said is in {log}")
+        if not _is_whole(beside):
+            raise Error(f"{command[0]} failed: it made no library, and said nothing")
         beside.chmod(0o755)
         beside.replace(target)
     finally:
@@ -256,7 +282,10 @@ def _compile(command: list[str], target: Path) -> None:
 
 def _first_error(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[-1] if lines else "it said nothing")
+    for word in ("No space left", "error"):
+        if line := next((line for line in lines if word in line), None):
+            return line
+    return lines[-1] if lines else "it said nothing"
 
 
 @contextlib.contextmanager

@@ -38,6 +38,8 @@ _RELEVANT = (
 _MOST_BYTES = 1 << 20
 # These are read by a job: one that was there and changes while it runs was edited.
 _SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
+# In bytes: names of plans and of their drafts begin with it, and a file's may have 255.
+_LONGEST_NAME = 128
 _LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
@@ -347,4 +349,5 @@ def _name(command: Sequence[str]) -> str:
     script = next((word for word in command if word.endswith(".py")), None)
     if script is None:
         script = _module(command).rpartition(".")[2]
-    return re.sub(r"[^\w.-]", "_", Path(script or "job").stem) or "job"
+    name = re.sub(r"[^\w.-]", "_", Path(script or "job").stem) or "job"
+    return os.fsencode(name)[:_LONGEST_NAME].decode(errors="ignore")

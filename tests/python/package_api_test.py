@@ -86,6 +86,38 @@ def test_a_compiler_that_fails_leaves_a_log(python: Run, tmp_path: Path) -> None
     assert not list(tmp_path.glob("*.so"))
 
 
+def compiler_that(folder: Path, does: str) -> Path:
+    """Write one that knows its version, and does that when it is to compile."""
+    compiler = folder / "compiler"
+    compiler.write_text(f"#!/bin/sh\n[ $1 = --version ] && exit\n{does}\n")
+    compiler.chmod(0o755)
+    return compiler
+
+
+def test_an_adapter_of_another_compiler_serves_where_this_one_fails(python: Run, tmp_path: Path) -> None:
+    enable = "import stweaver; stweaver.enable(device='cpu'); print('enabled')"
+    compiler = compiler_that(tmp_path, "echo error: no license >&2; exit 1")
+    for _ in range(2):  # the first may be the one that builds it for all tests
+        assert python("-c", enable).stdout == "enabled\n"
+    assert python("-c", enable, CXX=str(compiler)).stdout == "enabled\n"
+
+
+def test_what_is_not_a_whole_adapter_is_built_again(python: Run, adapter_cache: Path, tmp_path: Path) -> None:
+    enable = "import stweaver; stweaver.enable(device='cpu'); print('enabled')"
+    lazy = compiler_that(tmp_path, "exit 0")
+    assert "it made no library" in last_line(
+        python("-c", enable, STWEAVER_CACHE=tmp_path, CXX=str(lazy)).stderr
+    )
+    python("-c", enable)
+    whole = max(adapter_cache.glob("cpu_adapter-*.so"), key=lambda path: path.stat().st_size)
+    for size in (0, 10, 100, whole.stat().st_size - 1):
+        part = tmp_path / whole.name
+        part.write_bytes(whole.read_bytes()[:size])
+        failing = compiler_that(tmp_path, "echo error: no room >&2; exit 1")
+        told = python("-c", enable, STWEAVER_CACHE=tmp_path, CXX=str(failing)).stderr
+        assert "no room" in last_line(told), "it is not loaded, but built again"
+
+
 @pytest.mark.parametrize(
     ("release", "named", "settings"),
     [

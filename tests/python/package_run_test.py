@@ -98,6 +98,14 @@ def test_a_plan_that_the_job_names_is_followed_in_place_of_the_runs(python: Run,
     assert (tmp_path / "own.plan").exists(), "it is the job's"
 
 
+def test_a_script_may_have_a_long_name(python: Run, tmp_path: Path) -> None:
+    script = tmp_path / f"{'é' * 120}.py"
+    script.write_text(JOB)
+    for fate in ("saved é{64}-", "; followed é{64}-"):
+        done = python(*RUN, "--", sys.executable, script.name, "", cwd=tmp_path)
+        assert re.search(fate, done.stderr), done.stderr
+
+
 def test_a_damaged_plan_is_named_though_a_plan_made_on_the_way_is_followed(
     python: Run, tmp_path: Path
 ) -> None:
