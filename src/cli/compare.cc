@@ -39,7 +39,8 @@ void add_compare(CLI::App& app, int& status) {
   add_traces(*command, options->traces);
   add_search(*command, options->search, "search for each plan");
   command->add_flag("--online", options->online,
-                    "also serve each job without a plan from before: record, plan and follow inside the job");
+                    "also serve each job without a plan from before: record, plan and follow inside the job, "
+                    "searching as there, whatever --timeout says");
   command->add_flag("--json", options->json, "print one JSON document, an array with one entry per trace");
   command->footer("Example: stweaver compare examples/traces/*.pickle.xz");
   command->callback([options, &status] { status = print_answer(options->json, compare_all(*options)); });

@@ -189,7 +189,7 @@ void add_replay(CLI::App& app, int& status) {
       "--online", options->online,
       "record, plan, adopt and follow inside the job, as on its first run. A replay's steps take no "
       "time, a real job's take longer than planning: so each plan is waited for, and followed from "
-      "the next step on");
+      "the next step on. Plans are searched for as in a job, on one thread, whatever --timeout says");
   command
       ->add_option("--hold", options->hold,
                    "GiB that may be held before memory is moved (default: what is used, and a little)")

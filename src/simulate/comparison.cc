@@ -64,7 +64,8 @@ Serving serve_with_plan(const Trace& trace, const Profile& profile, Synthesis ma
   const auto plan = std::make_shared<const PlanIndex>(std::move(made.plan));
   Serving serving = serve_on_host(trace, profile, {.plan = plan});
   if (serving.statistics.plans == 0 && plan->plan().shape != StepShape::kDynamic)
-    fail(trace.name, ": no memory for an arena of ", plan->plan().arena, " bytes");
+    fail(trace.name,
+         ": no addresses for the device that it would run on: lift the limit on this process's (ulimit -v)");
   serving.plan_seconds = made.seconds;
   return serving;
 }
