@@ -1,4 +1,5 @@
 // Layer base: sizes, alignment, intervals, errors, checked arithmetic, checksums. Includes nothing of ours.
+// Not in here: parallel_for.h, for adapters include this and start no threads.
 #pragma once
 
 #include "base/checked.h"   // IWYU pragma: export

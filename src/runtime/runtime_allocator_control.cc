@@ -1,7 +1,6 @@
 // What goes on beside serving requests: steps, plans, recording, statistics.
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "arena/lasting_blocks.h"
