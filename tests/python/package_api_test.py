@@ -268,6 +268,8 @@ def test_a_plan_replaces_no_recording_and_nothing_that_is_no_file(tmp_path: Path
         (bz2.compress(bytes(80 << 20)), "{}: unpacks to more than 1000 times its size"),
         (b"nothing of the kind", "{}"),
     ],
+    # Made of the content, names would hold the time of its compression.
+    ids=["missing", "zstd", "xz", "gzip", "damaged gzip", "bzip2 of zeros", "no trace"],
 )
 def test_a_trace_that_is_none_is_an_error_that_names_it(
     tmp_path: Path, content: bytes | None, complaint: str
