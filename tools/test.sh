@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.." || exit
 readonly all=(python_packages release asan null_cuda tsan fuzzers null_tests format shell_lint docs python_lint tidy
               release_tests asan_tests tsan_tests asan_command python_tests wheel wheel_tests fuzz)
 readonly -A needs=([docs]=python_packages [python_lint]=python_packages [tidy]=python_packages
-                   [null_cuda]=python_packages [wheel]=python_packages [release_tests]=release [quick_tests]=release
-                   [quick_python]=release [asan_tests]=asan [tsan_tests]=tsan [wheel_tests]=wheel
+                   [null_cuda]=python_packages [wheel]="python_packages release" [release_tests]=release
+                   [quick_tests]=release [quick_python]=release [asan_tests]=asan [tsan_tests]=tsan [wheel_tests]=wheel
                    [python_tests]="python_packages release" [asan_command]="python_packages release asan"
                    [null_tests]="release null_cuda" [fuzz]="release fuzzers")
 readonly jobs=${JOBS:-$(nproc)} results=$PWD/build/results

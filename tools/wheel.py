@@ -22,6 +22,8 @@ import torch_headers
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "wheel"
 REQUIREMENTS = ROOT / "tools" / "requirements-wheel.txt"
+RELEASE = ROOT / "build" / "release"
+REUSE = ROOT / "tools" / "reuse_objects.py"
 GLIBC = "2.28"
 PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MOST_BYTES = 25_000_000
@@ -86,6 +88,8 @@ def glibc_stubs(programs: Path) -> Path:
 def build(programs: Path, releases: list[str], stubs: Path) -> Path:
     """Build the wheel as this machine would have it."""
     defines = {
+        # What is shipped is compiled once: what the release build made and the tests tried.
+        "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(map(str, (sys.executable, REUSE, RELEASE, FOLDER / "build"))),
         "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF",  # source_install_test.py turns it on
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",
@@ -136,6 +140,7 @@ def main() -> None:
     releases = sys.argv[1:] or [torch_headers.minor(release) for release in torch_headers.RELEASES]
     torch_headers.fetch_all(releases)
     programs = tools()
+    run(ROOT / "tools" / "build.sh", "release", "stweaver", "stweaver_library", "stweaver_pluggable")
     wheel = repair(programs, build(programs, releases, glibc_stubs(programs)))
     check(wheel)
     # In this mode folders that git ignores, which hold far more files than the project, are not read.
