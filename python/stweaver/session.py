@@ -59,9 +59,10 @@ def enable(
 ) -> None:
     """Record a few steps of the job, plan them in the background, and follow the plan.
 
-    Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless an
-    argument asks for something: then the session begins anew with these arguments, or goes on where only
-    `hold` and `verbose` are others. Under `stweaver run` paths that are not among them stay those of the run.
+    Steps are seen through the optimizers of PyTorch. Does nothing when enabled already, unless record() did
+    that or an argument asks for something: then the session begins anew with these arguments, or goes on
+    where only `hold` and `verbose` are others. Under `stweaver run` paths that are not among them stay those
+    of the run.
 
     Args:
         device: "cuda" or "cpu"; None: $STWEAVER_DEVICE, else "cuda" where PyTorch sees a GPU.
@@ -86,7 +87,8 @@ def enable(
     if summary and variables.RUN.value != "1":
         _summarize_at_exit()
     paths = {"plan": plan, "save": save, "trace": trace}
-    begins_anew = record_steps is not None or any(path is not None for path in paths.values())
+    only_records = is_enabled() and options().get("follow") == "0"
+    begins_anew = only_records or record_steps is not None or any(path is not None for path in paths.values())
     changes = begins_anew or any(argument is not None for argument in (device, way, hold, verbose))
     kind = pytorch.device_kind(device or variables.DEVICE.value)  # under `stweaver run` this may enable
     if is_enabled() and not changes:
@@ -127,7 +129,7 @@ def disable() -> None:
 
 
 def record(path: PathLike, device: str | None = None) -> None:
-    """Only record the job into the file `path`, until disable() or its end. Errors as of enable()."""
+    """Only record the job into `path`, until enable(), disable() or its end; raises what enable() does."""
     kind = pytorch.device_kind(device or variables.DEVICE.value)
     options = _options(kind, {"plan": None, "save": None, "trace": path}, None, None, None)
     recorded = {name: options[name] for name in ("settings", "trace", "verbose") if name in options}

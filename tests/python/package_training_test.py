@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,27 @@ def test_a_recording_tells_the_settings_of_pytorchs_allocator(
     )
     assert done.returncode == 0, done.stderr
     assert b"max_split_size_mb:64" in (tmp_path / "job.trace").read_bytes()
+
+
+def test_a_job_that_was_only_recorded_is_planned_once_it_enables(python: Run, tmp_path: Path) -> None:
+    job = """
+        import torch, stweaver
+        stweaver.record("job.trace")
+        model = torch.nn.Linear(1024, 1024)
+        stweaver.enable()
+        optimizer = torch.optim.SGD(model.parameters())
+        for _ in range(2000):
+            model(torch.ones(64, 1024)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if stweaver.stats().devices[0].served.hits:
+                break
+        else:
+            raise SystemExit("no request was served by a plan")
+    """
+    done = python("-c", textwrap.dedent(job), cwd=tmp_path, STWEAVER_DEVICE="cpu")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "job.trace").is_file()
 
 
 def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
