@@ -370,26 +370,18 @@ def table_of_traces(manifest: Path, path: Path) -> list[str]:
 UNITS = {"GB": 10**9, "GiB": 2**30}
 BRIDGE, STALLOC = "NVIDIA-NeMo/Megatron-Bridge", "infinigence/STAlloc"
 LOGGERS = {BRIDGE: 10**9, STALLOC: 2**30}
-# Bytes of weights, gradients and each moment, as recipes of Megatron-Bridge set them: its llama and qwen3
-# perf recipes grad_reduce_in_fp32=False, that of llama3_70b in fp8 fp8_param_gather and
-# disable_parameter_transpose_cache, moonlight_16b.py exp_avg_dtype and exp_avg_sq_dtype as well. Its
-# optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's MixedPrecisionConfig hands it
-# an fp8_recipe whatever the precision, and then Megatron-LM keeps them itself (OptimizerConfig).
-PRECISION = {"llama3_70b": (1, 2, 4), "qwen3_30b_a3b": (2, 2, 4), "moonlight_16b": (2, 2, 2)}
-PRECISION_COLUMNS = ["weight_bytes", "gradient_bytes", "moment_bytes"]
-# What these jobs ran with. Megatron-Bridge's data sets skip the mask (skip_getting_attention_mask_from_
-# dataset), and its recipes have the loss of TransformerEngine (cross_entropy_fusion_impl). Those of STAlloc
-# are its example/*/ZR.sh: legacy models of Megatron-LM 0.8 with dropout and Llama 2's tokenizer, and experts
-# of 0.10, one after another.
+# Bytes of each moment, where a recipe of Megatron-Bridge sets them: moonlight_16b.py exp_avg_dtype and
+# exp_avg_sq_dtype. Its optimizer keeps fp32 parameters, not remainders of 16 bits: Megatron-Bridge's
+# MixedPrecisionConfig hands it an fp8_recipe whatever the precision, and then Megatron-LM keeps them itself
+# (OptimizerConfig).
+MOMENT_BYTES = {"moonlight_16b": 2}
+# What these jobs ran with, where the command does not know it (it knows what recipes of Megatron-Bridge set).
+# Those of STAlloc are its example/*/ZR.sh: legacy models of Megatron-LM 0.8 with dropout and Llama 2's
+# tokenizer, and experts of 0.10, one after another.
 LLAMA = ["hidden-dropout=0.0", "position-embedding-type=rope"]
 LEGACY = ["position-embedding-type=rope", "no-gradient-accumulation-fusion=True"]
 ARGUMENTS = {
-    BRIDGE: [
-        *LLAMA,
-        "moe-grouped-gemm=True",
-        "no-create-attention-mask-in-dataloader=True",
-        "cross-entropy-fusion-impl=te",
-    ],
+    BRIDGE: [],
     "llama2_7b": LEGACY,
     "gpt2_345m": LEGACY,
     "qwen15_moe_a27b": [*LLAMA, "no-bias-swiglu-fusion=True"],
@@ -422,7 +414,7 @@ def job_of(given: Row) -> dict[str, Any]:
         "transformer_impl": "legacy" if arguments == LEGACY else "transformer_engine",
         "other_args": ";".join(arguments),
     }
-    row |= dict(zip(PRECISION_COLUMNS, PRECISION.get(model, (2, 4, 4)), strict=True))
+    row["moment_bytes"] = MOMENT_BYTES.get(model, 4)
     if given["peak_allocated"]:
         row |= {"peak_allocated": allocated_bytes(given) / 2**30, "unit": "GiB"}
     # A public model has its own shape.

@@ -17,6 +17,13 @@ namespace {
 /// What spreadsheets write in front of UTF-8.
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+std::string trimmed(const std::string& text) {
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
 /// Cells of one line of comma separated values; quotes may hold commas, and are doubled inside themselves.
 std::vector<std::string> cells_of(std::string_view line, const std::string& where) {
   std::vector<std::string> cells(1);
@@ -35,10 +42,12 @@ std::vector<std::string> cells_of(std::string_view line, const std::string& wher
     }
   }
   if (quoted) fail(where, ": a quote is never closed");
+  for (std::string& cell : cells) cell = trimmed(cell);
   return cells;
 }
 
-/// A table: the columns' names, and the lines below.
+/// A table: the columns' names, in any case, and the lines below. What is wrong in a cell is an error of its
+/// row, which does not name the row.
 class Sheet {
  public:
   Sheet(const std::string& csv, std::string name) : name_(std::move(name)) {
@@ -53,7 +62,7 @@ class Sheet {
       if (text.empty()) continue;
       std::vector<std::string> cells = cells_of(text, where(line));
       if (columns_.empty()) {
-        columns_ = std::move(cells);
+        std::ranges::transform(cells, std::back_inserter(columns_), lower_case);
         require_one_each();
         continue;
       }
@@ -79,15 +88,13 @@ class Sheet {
     const int index = column(name);
     return index < 0 ? "" : row.cells[static_cast<std::size_t>(index)];
   }
-  /// Error, with the line in front, where the cell is no number; without the line where it is empty: the
-  /// table does not tell, and the row is left out.
   [[nodiscard]] double number(const Row& row, const char* name) const {
     const std::string text = cell(row, name);
     if (text.empty()) fail(name, " is not given");
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-      fail(where(row.line), ": ", name, " is no number: \"", text, "\"");
+      fail(name, " is no number: \"", text, "\"");
     return value;
   }
   /// A size: a whole number from 0 to a thousand million. `missing` where the cell is empty, or there is
@@ -96,7 +103,7 @@ class Sheet {
     if (missing && cell(row, name).empty()) return *missing;
     const double value = number(row, name);
     if (value < 0 || value > 1e9 || value != std::floor(value))
-      fail(where(row.line), ": ", name, " is no whole number that it can be: ", value);
+      fail(name, " is no whole number that it can be: ", value);
     return static_cast<int>(value);
   }
   [[nodiscard]] std::string where(std::size_t line) const { return text(name_, ":", line); }
@@ -108,7 +115,7 @@ class Sheet {
       if (!column.empty() && !seen.insert(column).second) fail(name_, ": two columns are called ", column);
   }
   [[nodiscard]] int column(const char* name) const {
-    const auto found = std::find(columns_.begin(), columns_.end(), name);
+    const auto found = std::ranges::find(columns_, lower_case(name));
     return found == columns_.end() ? -1 : static_cast<int>(found - columns_.begin());
   }
 
@@ -116,6 +123,21 @@ class Sheet {
   std::vector<std::string> columns_;
   std::vector<Row> rows_;
 };
+
+/// What the word in a cell stands for, by any case; where it has none, what the first does. Error: no such
+/// word.
+template <typename Value>
+Value meaning(const Sheet& sheet, const Sheet::Row& row, const char* column,
+              std::initializer_list<std::pair<const char*, Value>> words) {
+  const std::string given = sheet.cell(row, column);
+  if (given.empty()) return words.begin()->second;
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (lower_case(given) == word) return value;
+    known += (known.empty() ? "" : ", ") + std::string(word);
+  }
+  fail("no ", column, " is called ", given, "; there are ", known);
+}
 
 /// Columns that tell the shape of a model.
 constexpr std::initializer_list<const char*> kShape = {"layers", "hidden", "heads", "vocab"};
@@ -177,12 +199,16 @@ Recompute recompute_of_parts(const std::string& parts) {
 void read_recompute(const Sheet& sheet, const Sheet::Row& row, Job& job) {
   constexpr std::string_view kParts = "selective:", kHalf = "full:block half of the layers";
   Configuration& how = job.configuration;
-  const std::string recompute = sheet.cell(row, "recompute");
+  const std::string recompute = lower_case(sheet.cell(row, "recompute"));
+  std::string modules = lower_case(sheet.cell(row, "recompute_modules"));
+  std::ranges::replace(modules, ' ', '+');
   // Uniform groups are of so many layers, and all of them are recomputed.
   if (sheet.cell(row, "recompute_method") != "uniform")
     how.recompute_layers = sheet.whole(row, "recompute_layers", 0);
   if (recompute.starts_with(kParts)) {
     how.recompute = recompute_of_parts(recompute.substr(kParts.size()));
+  } else if (recompute == "selective" && !modules.empty()) {
+    how.recompute = recompute_of_parts(modules);
   } else if (recompute == kHalf) {
     how.recompute = Recompute::kFull;
     how.recompute_layers = job.model.layers / 2;
@@ -207,6 +233,7 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   read_layout(sheet, row, how);
   how.micro_batch = sheet.whole(row, "mbs");
   how.virtual_stages = sheet.whole(row, "vp", 1);
+  (void)meaning<bool>(sheet, row, "schedule", {{"1f1b", true}, {"interleaved", true}});  // by `vp`
   how.zero = 0;
   read_recompute(sheet, row, measured.job);
   how.sequence_parallel = sheet.whole(row, "sp", 0) != 0;
@@ -218,11 +245,12 @@ Measurement vtrain_row(const Sheet& sheet, const Sheet::Row& row) {
   return measured;
 }
 
-/// By its name, or as tables of Megatron-Bridge abbreviate it: current scaling and microscaling.
+/// By its name, or as tables of Megatron-Bridge abbreviate it: current and delayed scaling, microscaling.
 Precision bridge_precision(const std::string& name) {
   const std::string known = lower_case(name);
-  if (known == "fp8-cs") return Precision::kFp8;
+  if (known == "fp8-cs" || known == "fp8-ds") return Precision::kFp8;
   if (known == "fp8-mx") return Precision::kMxfp8;
+  if (known == "fp16") return Precision::kBf16;  // which is as wide
   return precision_named(name);
 }
 
@@ -238,6 +266,8 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
   how.ep = sheet.whole(row, "ep", 1);
   const int fsdp = sheet.whole(row, "fsdp", 0);
   if (fsdp > 1) {
+    if (data_parallel(how) * how.cp % fsdp != 0)
+      fail("no parameters are shared by ", fsdp, " of ", data_parallel(how) * how.cp, " ranks");
     how.zero = 3;
     how.shard = fsdp;
   }
@@ -260,14 +290,14 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
 
 /// How a row of torchtitan has its loss: `fused` for a kernel that leaves the gradient where the logits were.
 Loss loss_of(const Sheet& sheet, const Sheet::Row& row, bool compiled) {
-  const std::string name = sheet.cell(row, "loss");
-  if (name == "fused") return Loss::kTransformerEngine;
-  if (name == "pytorch") return Loss::kPyTorch;
-  if (name == "compiled") return Loss::kCompiled;
-  if (!name.empty()) fail("no loss is called ", name, "; give pytorch, compiled or fused");
   // torchtitan compiles it, too, since some time between its tables of December 2024, when that caused errors
   // (train.py), and June 2025 (components/loss.py).
-  return compiled && sheet.cell(row, "date") >= "2025-06" ? Loss::kCompiled : Loss::kPyTorch;
+  const bool compiles = compiled && sheet.cell(row, "date") >= "2025-06";
+  return meaning<Loss>(sheet, row, "loss",
+                       {{"default", compiles ? Loss::kCompiled : Loss::kPyTorch},
+                        {"pytorch", Loss::kPyTorch},
+                        {"compiled", Loss::kCompiled},
+                        {"fused", Loss::kTransformerEngine}});
 }
 
 /// torchtitan: FSDP2 with tensor, context and pipeline parallelism.
@@ -277,17 +307,19 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   read_layout(sheet, row, how);
   how.zero = 3;
   how.micro_batch = sheet.whole(row, "local_batch");
-  const std::string schedule = sheet.cell(row, "pp_schedule");
-  if (schedule.starts_with("interleaved")) how.virtual_stages = 2;
+  how.virtual_stages = meaning<int>(
+      sheet, row, "pp_schedule", {{"none", 1}, {"1f1b", 1}, {"interleaved_1f1b", 2}, {"interleaved1f1b", 2}});
   // A pipeline cuts the batch of a rank in as many pieces as it is deep, which is torchtitan's default
   // (build_pipeline_schedule in torchtitan/parallelisms/pipelining_utils.py at the tables' dates).
   if (how.pp > 1) how.micro_batch = std::max(1, how.micro_batch / how.pp);
-  const std::string checkpointing = sheet.cell(row, "activation_checkpointing");
-  if (checkpointing.starts_with("selective")) how.recompute = Recompute::kOperators;
-  if (checkpointing == "full") how.recompute = Recompute::kFull;
-  const std::string float8 = sheet.cell(row, "float8");
-  if (float8 == "tensorwise") how.precision = Precision::kFp8;
-  if (float8 == "rowwise") how.precision = Precision::kFp8Rowwise;
+  how.recompute = meaning<Recompute>(sheet, row, "activation_checkpointing",
+                                     {{"none", Recompute::kNone},
+                                      {"selective", Recompute::kOperators},
+                                      {"selective_op", Recompute::kOperators},
+                                      {"full", Recompute::kFull}});
+  how.precision = meaning<Precision>(
+      sheet, row, "float8",
+      {{"none", Precision::kBf16}, {"tensorwise", Precision::kFp8}, {"rowwise", Precision::kFp8Rowwise}});
   how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.megatron = false;
   how.pads_vocabulary = false;
@@ -320,7 +352,7 @@ int number_after(const std::string& arguments, const std::string& name) {
 /// have it.
 Precision memory_precision(const std::string& name, const std::string& arguments) {
   const std::string known = lower_case(name);
-  if (known.empty() || known == "unstated" || known == "fp16") return Precision::kBf16;  // which is as wide
+  if (known.empty() || known == "unstated") return Precision::kBf16;
   if (known == "fp8" || known == "bf16+fp8")
     return arguments.find("fp8-recipe=mxfp8") == std::string::npos ? Precision::kFp8 : Precision::kMxfp8;
   return bridge_precision(name);
@@ -397,33 +429,21 @@ void require_a_peak_of_pytorch(const Sheet& sheet, const Sheet::Row& row) {
   fail("no prediction of what ", allocator, " allocates");
 }
 
-/// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
-/// is 0. A model that is named has its own shape.
-Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
-  require_a_peak_of_pytorch(sheet, row);
-  const double peak = peak_of(sheet, row);
-  Measurement measured;
-  measured.job.model = model_of(sheet, row);
-  measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
-  Configuration& how = measured.job.configuration;
-  read_layout(sheet, row, how);
-  how.micro_batch = sheet.whole(row, "mbs");
-  const std::string arguments = sheet.cell(row, "other_args");
+/// Layers that are recomputed together are all there in the backward pass.
+void require_small_groups(const Sheet& sheet, const Sheet::Row& row) {
+  const int layers = sheet.whole(row, "recompute_layers", 1);
+  if (sheet.cell(row, "recompute_method") == "uniform" && layers > 1)
+    fail("no model of what is left where ", layers, " layers are recomputed together");
+}
+
+/// What Megatron-LM's arguments say of a job.
+void read_arguments(const std::string& arguments, Job& job) {
+  Configuration& how = job.configuration;
   const auto has = [&arguments](const char* argument) {
     return arguments.find(argument) != std::string::npos;
   };
-  how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
-  how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
-  how.gradient_bytes = sheet.whole(row, "gradient_bytes", gradient_bytes_of(sheet, row));
-  how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
-  how.virtual_stages = sheet.whole(row, "vp", 1);
-  how.ep = sheet.whole(row, "ep", 1);
-  how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
-  read_sharding(sheet, row, how);
-  read_recompute(sheet, row, measured.job);
   how.fused_gradients = !has("no-gradient-accumulation-fusion");
   how.deterministic = has("deterministic-mode=True");
-  read_software(sheet, row, how);
   // Megatron-LM's data loader does unless it is told not to (create_attention_mask_in_dataloader).
   how.attention_mask = !arguments.empty() && !has("no-create-attention-mask-in-dataloader=True");
   how.fused_gate = !has("no-bias-swiglu-fusion=True");
@@ -436,11 +456,53 @@ Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
   if (how.tp > 0 && how.pp > 0 && how.cp > 0 && how.zero > 0 && has("num-distributed-optimizer-instances=2"))
     how.shard = std::max(1, data_parallel(how) * how.cp / 2);
   const int shared = number_after(arguments, "moe-shared-expert-intermediate-size=");
-  if (shared > 0) measured.job.model.shared_ffn = shared;
-  if (has("qk-layernorm=True")) measured.job.model.query_norm = true;
-  if (measured.job.model.experts > 0) how.expert_tp = expert_tp_of(sheet, row, how);
+  if (shared > 0) job.model.shared_ffn = shared;
+  if (has("qk-layernorm=True")) job.model.query_norm = true;
   how.dropout = !has("hidden-dropout=0.0");
   how.rotary = has("position-embedding-type=rope");
+}
+
+/// What recipes of Megatron-Bridge set: fp8 weights for products in fp8 (training/mixed_precision.py),
+/// without copies that are transposed (disable_parameter_transpose_cache), gradients reduced in bf16
+/// (grad_reduce_in_fp32), TransformerEngine's loss (cross_entropy_fusion_impl), and no dropout. Its data sets
+/// make no mask (skip_getting_attention_mask_from_dataset).
+void use_recipe(Configuration& how) {
+  const bool is_fp8 = how.precision == Precision::kFp8 || how.precision == Precision::kMxfp8;
+  how.weight_bytes = is_fp8 ? 1 : 2;
+  how.gradient_bytes = 2;
+  how.loss = Loss::kTransformerEngine;
+  how.dropout = false;
+  how.rotary = true;
+}
+
+/// Peaks of memory of shapes, Megatron-LM's arguments in `other_args`, or modules of PyTorch where `compiled`
+/// is 0. A model that is named has its own shape, and a task is that of a recipe, where no arguments say what
+/// the job is.
+Measurement memory_row(const Sheet& sheet, const Sheet::Row& row) {
+  require_a_peak_of_pytorch(sheet, row);
+  const double peak = peak_of(sheet, row);
+  Measurement measured;
+  measured.job.model = model_of(sheet, row);
+  measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
+  Configuration& how = measured.job.configuration;
+  read_layout(sheet, row, how);
+  how.micro_batch = sheet.whole(row, "mbs");
+  const std::string arguments = sheet.cell(row, "other_args");
+  how.precision = memory_precision(sheet.cell(row, "precision"), arguments);
+  how.virtual_stages = sheet.whole(row, "vp", 1);
+  how.ep = sheet.whole(row, "ep", 1);
+  how.sequence_parallel = sheet.whole(row, "sp", 1) != 0;
+  read_sharding(sheet, row, how);
+  read_recompute(sheet, row, measured.job);
+  require_small_groups(sheet, row);
+  read_software(sheet, row, how);
+  read_arguments(arguments, measured.job);
+  how.gradient_bytes = gradient_bytes_of(sheet, row);
+  if (arguments.empty() && !sheet.cell(row, "task").empty()) use_recipe(how);
+  how.weight_bytes = sheet.whole(row, "weight_bytes", how.weight_bytes);
+  how.gradient_bytes = sheet.whole(row, "gradient_bytes", how.gradient_bytes);
+  how.moment_bytes = sheet.whole(row, "moment_bytes", how.moment_bytes);
+  if (measured.job.model.experts > 0) how.expert_tp = expert_tp_of(sheet, row, how);
   if (sheet.whole(row, "compiled", 1) == 0) use_pytorch_modules(measured.job);
   if (sheet.cell(row, "transformer_impl") == "legacy") use_legacy_modules(measured.job);
   const int stage = stage_of(sheet, row, how.pp);
@@ -533,23 +595,16 @@ Measurements read_measurements(const std::string& csv, const std::string& name) 
   const Kind& kind = kind_of(sheet, name);
   Measurements measured{.kind = kind.name, .stack = kind.stack, .rows = {}, .left_out = {}};
   for (const Sheet::Row& row : sheet.rows()) {
-    Measurement one;
     try {
-      one = kind.read(sheet, row);
+      Measurement one = kind.read(sheet, row);
+      validate(one.job.model, "its model");
+      if (const std::string reason = why_left_out(one, kind); !reason.empty()) fail(reason);
+      one.line = row.line;
+      if (one.model.empty()) one.model = one.job.model.name;
+      measured.rows.push_back(std::move(one));
     } catch (const Error& error) {
-      const std::string line = error.what();
-      if (line.starts_with(sheet.where(row.line))) throw;
-      measured.left_out.push_back(text("line ", row.line, ": ", line));
-      continue;
+      measured.left_out.push_back(text("line ", row.line, ": ", error.what()));
     }
-    validate(one.job.model, sheet.where(row.line));
-    if (const std::string reason = why_left_out(one, kind); !reason.empty()) {
-      measured.left_out.push_back(text("line ", row.line, ": ", reason));
-      continue;
-    }
-    one.line = row.line;
-    if (one.model.empty()) one.model = one.job.model.name;
-    measured.rows.push_back(std::move(one));
   }
   return measured;
 }

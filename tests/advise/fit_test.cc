@@ -96,8 +96,6 @@ TEST(Measurements, RefuseATableThatIsNone) {
   EXPECT_THAT(read(""), ThrowsMessage<Error>(HasSubstr("empty")));
   EXPECT_THAT(read("a,b\n1,2\n"), ThrowsMessage<Error>(HasSubstr("it lacks model")));
   EXPECT_THAT(read(text(kHeader, "A100,8\n")), ThrowsMessage<Error>(HasSubstr("t.csv:2")));
-  EXPECT_THAT(read(text(kHeader, "A100,x,24,1024,16,1024,1,2,1,64,1\n")),
-              ThrowsMessage<Error>(HasSubstr("t.csv:2: gpus is no number")));
   EXPECT_THAT(read(text(kHeader, "\"A100,8\n")), ThrowsMessage<Error>(HasSubstr("quote")));
 }
 
@@ -111,6 +109,30 @@ TEST(Measurements, LeaveOutStepsOfNoTimeAndKeepTheOthers) {
                                                       HasSubstr("line 4: a step that takes no time")));
 }
 
+TEST(Measurements, LeaveOutRowsWithACellThatCannotBeRead) {
+  const auto why = [](const char* row) {
+    const std::string good = "A100,8,24,1024,16,1024,1,2,1,64,700\n";
+    const Measurements measured = read_measurements(text(kHeader, good, row, "\n", good), "t.csv");
+    EXPECT_EQ(measured.rows.size(), 2) << row;
+    return measured.left_out.at(0);
+  };
+  EXPECT_EQ(why("A100,x,24,1024,16,1024,1,2,1,64,700"), "line 3: gpus is no number: \"x\"");
+  EXPECT_EQ(why("A100,8,24,1024,16,1024,1,2,1,64,n/a"), "line 3: iteration_ms is no number: \"n/a\"");
+  EXPECT_EQ(why("A100,8,24,1024,16,1024,1,2,1,-64,700"),
+            "line 3: gbs is no whole number that it can be: -64");
+  EXPECT_THAT(why("A100,8,24,1024,0,1024,1,2,1,64,700"), HasSubstr("line 3: its model"));
+}
+
+TEST(Measurements, KnowColumnsByAnyCaseAndCellsWithBlanksAround) {
+  const Measurements measured = read_measurements(
+      "GPU, GPUs,layers,hidden,heads,seq,TP,pp,mbs,gbs, iteration_ms\n"
+      " A100 , 8,24,1024,16,1024,1,2,1,64,\t700\n",
+      "t.csv");
+  ASSERT_EQ(measured.rows.size(), 1);
+  EXPECT_EQ(measured.rows.front().job.configuration.gpus, 8);
+  EXPECT_DOUBLE_EQ(measured.rows.front().seconds, 0.7);
+}
+
 TEST(Measurements, KnowPrecisionsByAnyCase) {
   const auto precision = [](const std::string& name) {
     const std::string csv = text("model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu\n",
@@ -120,7 +142,9 @@ TEST(Measurements, KnowPrecisionsByAnyCase) {
   EXPECT_EQ(precision("bf16"), Precision::kBf16);
   EXPECT_EQ(precision("BF16"), Precision::kBf16);
   EXPECT_EQ(precision("fp8-cs"), Precision::kFp8);
+  EXPECT_EQ(precision("FP8-DS"), Precision::kFp8);
   EXPECT_EQ(precision("FP8-MX"), Precision::kMxfp8);
+  EXPECT_EQ(precision("FP16"), Precision::kBf16);
   EXPECT_EQ(precision("mxfp8"), Precision::kMxfp8);
 }
 
@@ -222,6 +246,7 @@ TEST(Measurements, ReadPeaksAsOthersPublishThem) {
   EXPECT_EQ(why_not_read("none", "default", "70", "GB", "oom"), "line 2: the job did not run: oom");
   EXPECT_THAT(why_not_read("none", "gmlake", "70", "GB", "ok"), HasSubstr("what gmlake allocates"));
   EXPECT_THAT(why_not_read("selective:mlp", "default", "70", "GB", "ok"), HasSubstr("mlp is recomputed"));
+  EXPECT_THAT(why_not_read("SELECTIVE:mlp", "default", "70", "GB", "ok"), HasSubstr("mlp is recomputed"));
   EXPECT_THAT(why_not_read("none", "default", "70", "MB", "ok"), HasSubstr("GB or GiB, and not in MB"));
   EXPECT_EQ(why_not_read("none", "default", "", "GB", "ok"), "line 2: peak_allocated is not given");
 }
@@ -258,6 +283,81 @@ TEST(Measurements, PeaksAreOfWhatIsKnownOrLeftOut) {
   EXPECT_EQ(read("none", "bf16+fp8").rows.at(0).job.configuration.precision, Precision::kFp8);
   for (const char* unknown : {"fp32", "fp32+fp8", "int8"})
     EXPECT_THAT(read("none", unknown).left_out.at(0), HasSubstr("no precision is called")) << unknown;
+}
+
+TEST(Measurements, ShareParametersAmongRanksThatThereAre) {
+  const auto read = [](const char* fsdp) {
+    return read_measurements(text("model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,fsdp,tokens_per_s_per_gpu\n"
+                                  "llama3_8b,H100,8,BF16,64,1,8192,1,1,",
+                                  fsdp, ",10000\n"),
+                             "t.csv");
+  };
+  EXPECT_EQ(read("4").rows.at(0).job.configuration.shard, 4);
+  EXPECT_EQ(read("0").rows.at(0).job.configuration.zero, read("1").rows.at(0).job.configuration.zero);
+  for (const char* none : {"3", "16"})
+    EXPECT_THAT(read(none).left_out.at(0), HasSubstr(text("shared by ", none, " of 8 ranks")));
+}
+
+TEST(Measurements, PeaksOfATaskAreThoseOfARecipe) {
+  const auto read = [](const char* task, const char* precision, const char* arguments,
+                       const char* gradients) {
+    return read_measurements(text("model,gpu,gpus,seq,mbs,gbs,tp,pp,task,precision,other_args,gradient_bytes,"
+                                  "peak_allocated_bytes\nllama3_8b,H100,8,4096,1,64,1,1,",
+                                  task, ",", precision, ",", arguments, ",", gradients, ",70000000000\n"),
+                             "t.csv")
+        .rows.at(0)
+        .job.configuration;
+  };
+  const Configuration recipe = read("sft", "FP8-CS", "", "");
+  EXPECT_EQ(recipe.weight_bytes, 1);
+  EXPECT_EQ(recipe.gradient_bytes, 2);
+  EXPECT_EQ(recipe.loss, Loss::kTransformerEngine);
+  EXPECT_TRUE(recipe.rotary && !recipe.dropout);
+  EXPECT_EQ(read("sft", "BF16", "", "").weight_bytes, 2);
+  EXPECT_EQ(read("sft", "BF16", "", "4").gradient_bytes, 4);
+  EXPECT_EQ(read("", "BF16", "", "").gradient_bytes, 4);
+  EXPECT_EQ(read("sft", "BF16", "hidden-dropout=0.0", "").gradient_bytes, 4);
+}
+
+TEST(Measurements, PeaksOfPartsAndGroupsThatNoModelKnowsAreLeftOut) {
+  const auto why = [](const char* recompute, const char* modules, const char* method, const char* layers) {
+    return read_measurements(text("model,gpu,gpus,seq,mbs,gbs,tp,pp,recompute,recompute_modules,"
+                                  "recompute_method,recompute_layers,peak_allocated_bytes\n"
+                                  "llama3_8b,H100,8,4096,1,64,1,1,",
+                                  recompute, ",", modules, ",", method, ",", layers, ",70000000000\n"),
+                             "t.csv")
+        .left_out;
+  };
+  EXPECT_THAT(why("selective", "", "", ""), testing::IsEmpty());
+  EXPECT_THAT(why("selective", "core_attn", "", ""), testing::IsEmpty());
+  EXPECT_THAT(why("selective", "mlp layernorm", "", ""),
+              testing::ElementsAre(HasSubstr("where mlp+layernorm is recomputed")));
+  EXPECT_THAT(why("Full", "", "uniform", "1"), testing::IsEmpty());
+  EXPECT_THAT(why("full", "", "uniform", "4"),
+              testing::ElementsAre(HasSubstr("where 4 layers are recomputed together")));
+}
+
+TEST(Measurements, WordsOfTorchtitanAreKnownByAnyCaseOrLeaveTheirRowOut) {
+  const auto read = [](const char* checkpointing, const char* float8, const char* schedule) {
+    return read_measurements(text("model,gpu,gpus,local_batch,gbs,seq,tp,pp,tokens_per_s_per_gpu,"
+                                  "activation_checkpointing,float8,pp_schedule\n"
+                                  "llama31_8b,H100,8,8,32,8192,1,2,100,",
+                                  checkpointing, ",", float8, ",", schedule, "\n"),
+                             "t.csv");
+  };
+  const Configuration known = read("Full", "Rowwise", "Interleaved1F1B").rows.at(0).job.configuration;
+  EXPECT_EQ(known.recompute, Recompute::kFull);
+  EXPECT_EQ(known.precision, Precision::kFp8Rowwise);
+  EXPECT_EQ(known.virtual_stages, 2);
+  const Configuration plain = read("", "", "").rows.at(0).job.configuration;
+  EXPECT_EQ(plain.recompute, Recompute::kNone);
+  EXPECT_EQ(plain.precision, Precision::kBf16);
+  EXPECT_EQ(plain.virtual_stages, 1);
+  EXPECT_EQ(read("selective_op", "", "").rows.at(0).job.configuration.recompute, Recompute::kOperators);
+  EXPECT_THAT(read("op", "", "").left_out.at(0),
+              HasSubstr("no activation_checkpointing is called op; there are none"));
+  EXPECT_THAT(read("", "mxfp8", "").left_out.at(0), HasSubstr("no float8 is called mxfp8"));
+  EXPECT_THAT(read("", "", "GPipe").left_out.at(0), HasSubstr("no pp_schedule is called GPipe"));
 }
 
 TEST(Measurements, TorchtitanCompilesTheLossSince2025) {

@@ -475,7 +475,7 @@ def test_bad_usage_is_refused_in_one_line(stweaver: Run, arguments: list[str], c
         (HEADER.replace(",", ";"), "commas part the cells"),
         (HEADER.replace("mbs,", ""), "it lacks mbs; or"),
         (HEADER + "A100,8,24\n", ":2: 3 cells"),
-        (HEADER + "A100,eight,24,2048,16,1024,1,1,2,64,700\n", ":2: gpus is no number"),
+        (HEADER + "A100,eight,24,2048,16,1024,1,1,2,64,700\n", "line 2: gpus is no number"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,-1\n", "no time"),
         (HEADER + "A100,8,24,2048,16,1024,1,1,2,64,nan\n", "no number"),
         (PEAKS + "H100,8,24,2048,16,1024,50257,1,2,2,64,0,1,0\n", "no memory"),
