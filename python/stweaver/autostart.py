@@ -72,7 +72,7 @@ def _find_files() -> Files:
         try:
             return Files(options, _choose_plan(this, folder, options), folder)
         except OSError as error:
-            _say(f"no plan is kept for the next run: {error}", this.rank)
+            _say(f"no plan is kept for the next run: {_reason(error)}", this.rank)
     return Files(options, this)
 
 
@@ -151,7 +151,7 @@ def _finish(process: int, files: Files) -> None:
     try:
         files = _leave_out_outputs(files)
     except OSError as error:  # a folder that is only to be read, say
-        _say(f"the plans keep the name that this run has given them: {error}", files.rank)
+        _say(f"the plans keep the name that this run has given them: {_reason(error)}", files.rank)
     earlier = _simulated_earlier(files)
     lines = [
         *_unwritten(stats.log),
@@ -163,7 +163,7 @@ def _finish(process: int, files: Files) -> None:
             files, {device: simulated for device, simulated in known.items() if simulated is not None}
         )
     except OSError as error:  # a full disk, say
-        _say(f"what this run was like is not kept: {error}", files.rank)
+        _say(f"what this run was like is not kept: {_reason(error)}", files.rank)
     if variables.VERBOSE.value != "0":
         for line in lines:
             _say(line, files.rank)
@@ -182,7 +182,7 @@ def _keep_facts(files: Files, simulated: Mapping[int, Simulated]) -> None:
         return
     if _plans(files.whose.plan_path(files.folder)):
         files.whose.keep_facts(files.folder, simulated)
-    else:
+    elif files.whose.facts_path(files.folder).is_file():  # in a folder that is only to be read there is none
         files.whose.facts_path(files.folder).unlink(missing_ok=True)
 
 
@@ -199,6 +199,8 @@ def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
     removed = _said(log, device.device, "removed the plan")  # by the session, before this end
     if plan is not None and removed:
         return f"did not follow {plan.name}: {removed}; the next run makes another"
+    if plan is not None and not plan.is_file() and _began_with_a_plan(log, device.device):
+        return f"followed {plan.name}, which is no longer there"
     if plan is None or not plan.is_file():
         made = summary.fate_of(device)
         if saved is None or not saved.is_file():
@@ -242,6 +244,11 @@ def _until_followed(log: Sequence[str], device: int) -> Sequence[str]:
     return log[: next((i for i, line in enumerate(log) if line.startswith(begin)), len(log))]
 
 
+def _began_with_a_plan(log: Sequence[str], device: int) -> bool:
+    """Tell whether the device followed a plan from its first request on: a saved one."""
+    return any(line.startswith(f"stweaver[{device}]: following a plan from step 0 ") for line in log)
+
+
 def _said(log: Sequence[str], device: int, what: str) -> str:
     """Return why the session said that of the device, the first time; empty if it never did."""
     begin = f"stweaver[{device}]: {what}: "
@@ -250,6 +257,11 @@ def _said(log: Sequence[str], device: int, what: str) -> str:
 
 def _of_device(path: Path | None, device: int) -> Path | None:
     return None if path is None else Path(str(path).replace("{device}", str(device)))
+
+
+def _reason(error: OSError) -> str:
+    """Return what is wrong, without the number and the name of a draft."""
+    return error.strerror or str(error)
 
 
 def _say(line: str, rank: str | None) -> None:

@@ -103,12 +103,15 @@ class Job:
     def keep_facts(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
         """Write what the fingerprint was made of, and what PyTorch would have reserved, by device.
 
-        What is kept of other devices stays.
+        What is kept of other devices stays. Where all is known already, nothing is written: a folder may be only
+        to be read.
         """
         known = self.simulated(folder) | dict(simulated)
         kept = {str(device): asdict(what) for device, what in known.items()}
         of_simulation = {"settings": self.settings, "simulated": kept}
-        _write(self.facts_path(folder), {**self.facts, "outputs": sorted(self.outputs), **of_simulation})
+        document = {**self.facts, "outputs": sorted(self.outputs), **of_simulation}
+        if _read_facts(self.facts_path(folder)) != document:
+            _write(self.facts_path(folder), document)
 
     def simulated(self, folder: Path) -> dict[int, Simulated]:
         """Return what keep_facts() kept, in an earlier run of the job with the same settings of PyTorch."""

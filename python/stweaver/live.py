@@ -168,7 +168,7 @@ def start(rank: int) -> Target:
         Error: there can be no socket.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="stweaver-"))
+        folder = Path(tempfile.mkdtemp(prefix="stweaver-", dir=_temporary()))
     except OSError as error:
         raise Error(f"--live has no folder for its socket: {error}; leave it out, or set TMPDIR") from None
     target = Target(rank, folder / "live")
@@ -176,7 +176,7 @@ def start(rank: int) -> Target:
     try:
         listener.bind(os.fspath(target.path))
         job = os.pidfd_open(os.getpid())
-    except OSError as error:  # a path that is too long, or a kernel before Linux 5.3
+    except OSError as error:  # a kernel before Linux 5.3
         shutil.rmtree(folder, ignore_errors=True)
         raise Error(f"--live cannot listen at {target.path}: {error}; leave it out") from None
     for stream in _open(sys.stdout, sys.stderr):
@@ -188,6 +188,12 @@ def start(rank: int) -> Target:
     listener.close()
     os.close(job)
     return target
+
+
+def _temporary() -> str:
+    """Return a folder whose name leaves room for that of a socket, which has at most 107 bytes (unix(7))."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) + len("/stweaver-12345678/live") <= 107 else "/tmp"
 
 
 def _become_listener(listener: socket.socket, job: int, folder: Path) -> NoReturn:

@@ -198,6 +198,12 @@ def test_a_job_whose_standard_streams_are_closed_runs_and_leaves_nothing(
     assert list(tmp_path.glob("stweaver-*")) == []
 
 
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_none_for_it(python: Run, tmp_path: Path) -> None:
+    (folder := tmp_path / ("x" * 100)).mkdir()
+    done = python(*RUN, "--live", "--", sys.executable, "-c", "import sys; sys.exit(7)", TMPDIR=folder)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_a_job_that_is_killed_leaves_nobody_behind(python: Run, tmp_path: Path) -> None:
     killed = JOB.replace("sys.exit(7)", "import os; os.kill(os.getpid(), 9)")
     done = python(*RUN, "--live", "--", sys.executable, "-c", killed, TMPDIR=tmp_path)

@@ -54,6 +54,14 @@ def test_facts_are_kept_beside_plans_and_nowhere_else(python: Run, tmp_path: Pat
     assert facts.read_text() == written, "also where the run before was killed"
 
 
+def test_a_plan_that_is_removed_while_it_is_followed_was_followed(python: Run, tmp_path: Path) -> None:
+    begin = "import glob, os; torch.ones(1); [os.remove(path) for path in glob.glob('.stweaver/*.plan')]"
+    run(python, tmp_path, begin)
+    (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    line = run(python, tmp_path, begin)
+    assert re.search(rf"; followed {plan.name}, which is no longer there$", line), line
+
+
 def test_a_recording_that_cannot_be_written_is_said_once(python: Run, tmp_path: Path) -> None:
     (tmp_path / "job.trace").symlink_to("/dev/full")
     for loudness in ((), ("--verbose",)):
