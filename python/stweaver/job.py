@@ -103,8 +103,8 @@ class Job:
     def keep_facts(self, folder: Path, simulated: Mapping[int, Simulated]) -> None:
         """Write what the fingerprint was made of, and what PyTorch would have reserved, by device.
 
-        What is kept of other devices stays. Where all is known already, nothing is written: a folder may be only
-        to be read.
+        What is kept of other devices stays. Where all is known already, nothing is written: a folder may be
+        only to be read.
         """
         known = self.simulated(folder) | dict(simulated)
         kept = {str(device): asdict(what) for device, what in known.items()}
