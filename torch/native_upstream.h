@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <c10/cuda/CUDAStream.h>
+#include <memory>
 #include <string>
 
 #include "delegate.h"
@@ -65,8 +66,9 @@ class NativeUpstream final : public Upstream {
   /// The native allocator wants to see its own deleter.
   void record_stream(void* memory, Stream stream) override {
     c10::DataPtr pointer(memory, memory, native_.raw_deleter(), c10::Device(c10::kCUDA, device_));
+    const auto release = [](c10::DataPtr* borrowed) { borrowed->release_context(); };  // also where it throws
+    const std::unique_ptr<c10::DataPtr, decltype(release)> guard(&pointer, release);
     native_.recordStream(pointer, c10::cuda::getStreamFromExternal(stream_from(stream), device_));
-    pointer.release_context();
   }
 
   void empty_cache() override { native_.emptyCache({0, 0}); }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ class Pools {
  public:
   void begin(int device, PoolId id, StreamFilter filter) {
     const std::scoped_lock lock(mutex_);
-    filling_.push_back({device, id, join(device, id), std::move(filter)});
+    filling_.push_back({device, id, join(device, id), std::move(filter), {}});
     ++count_;
   }
   void end(int device, PoolId id) {
@@ -56,11 +57,21 @@ class Pools {
   Pool of(int device, CudaStream stream) {
     if (count_ == 0) return 0;
     const std::scoped_lock lock(mutex_);
-    for (const Filling& pool : filling_)
-      if (pool.device == device && pool.filter(stream)) return pool.number;
+    for (Filling& pool : filling_) {
+      if (pool.device != device || !pool.filter(stream)) continue;
+      pool.taken = stream;
+      return pool.number;
+    }
     return 0;
   }
-  [[nodiscard]] bool any() const { return count_ > 0; }
+  /// Whether one is filled. A capture that failed leaves its pool open for ever, but its filter takes a
+  /// stream no more that it has taken before.
+  [[nodiscard]] bool any() {
+    if (count_ == 0) return false;
+    const std::scoped_lock lock(mutex_);
+    return std::any_of(filling_.begin(), filling_.end(),
+                       [](const Filling& pool) { return !pool.taken || pool.filter(*pool.taken); });
+  }
 
  private:
   struct Filling {
@@ -68,6 +79,7 @@ class Pools {
     PoolId id;
     Pool number = 0;
     StreamFilter filter;
+    std::optional<CudaStream> taken;  ///< the last stream with a request for it
   };
   struct InUse {
     int device = 0;

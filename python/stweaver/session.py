@@ -252,7 +252,7 @@ def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     before = _latest
     try:
         _give_way_to(opened)
-        _latest = Running(opened, kind, way, _put_in_the_way(opened), options)
+        _latest = Running(opened, kind, way, _put_in_the_way(opened, before), options)
         if before is not None and before.adapter.path == opened.path:
             _latest = replace(_latest, began=before.began)  # it counts on from there
     except Error:
@@ -279,9 +279,10 @@ def _give_way_to(opened: Adapter) -> None:
         _latest.watch.detach()
 
 
-def _put_in_the_way(opened: Adapter) -> StepWatch:
-    """Begin to serve, and to see steps."""
-    watch = StepWatch(lambda: opened.library.begin_step(opened.session))
+def _put_in_the_way(opened: Adapter, before: Running | None) -> StepWatch:
+    """Begin to serve, and to see steps: by the user's word where the session before has had it."""
+    is_marked = before is not None and before.watch is not None and before.watch.is_marked
+    watch = StepWatch(lambda: opened.library.begin_step(opened.session), is_marked=is_marked)
     opened.install()
     watch.attach()
     return watch
@@ -291,7 +292,7 @@ def _begun_again(session: Running) -> Running:
     """Return the session with its options, from their beginning; ended if even that cannot be any more."""
     try:
         session.library.start(session.adapter.session, session.options)
-        return replace(session, watch=_put_in_the_way(session.adapter))
+        return replace(session, watch=_put_in_the_way(session.adapter, session))
     except Error:
         return replace(session, watch=None)
 

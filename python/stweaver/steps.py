@@ -18,13 +18,18 @@ class StepWatch:
     stepped. If it stays away or is gone, another leads. Once mark() was called, only mark() counts.
     """
 
-    def __init__(self, boundary: Callable[[], None], before_first: Callable[[], None] | None = None) -> None:
-        """See nothing yet: attach() does that."""
+    def __init__(
+        self,
+        boundary: Callable[[], None],
+        before_first: Callable[[], None] | None = None,
+        is_marked: bool = False,
+    ) -> None:
+        """See nothing yet: attach() does that. `is_marked`: another watch was told of the end of a step."""
         self._boundary = boundary
         self._before_first = before_first
         self._leader: weakref.ref[Any] | None = None
         self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._is_marked = False
+        self.is_marked = is_marked
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
@@ -52,8 +57,8 @@ class StepWatch:
 
     def mark(self) -> None:
         """Take the user's word that a step has ended; the first time an optimizer may have said so before."""
-        was_seen = not self._is_marked and self._leader is not None
-        self._is_marked = True
+        was_seen = not self.is_marked and self._leader is not None
+        self.is_marked = True
         if not was_seen:
             self._boundary()
 
@@ -65,7 +70,7 @@ class StepWatch:
 
     def has_stepped(self, optimizer: object) -> None:
         """Take note that an optimizer has stepped."""
-        if not self._is_marked and self._leads(optimizer):
+        if not self.is_marked and self._leads(optimizer):
             self._others.clear()
             self._boundary()
 

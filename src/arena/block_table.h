@@ -24,6 +24,8 @@ inline std::uintptr_t number_of(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
+inline constexpr std::int32_t kNoUse = -1;
+
 struct LivingBlock {
   std::uintptr_t address = 0;
   Bytes size = 0;     ///< as asked for
@@ -33,7 +35,8 @@ struct LivingBlock {
   Tick born = 0;
   Source source = Source::kPlanned;
   bool hands_over = false;  ///< the plan gives its bytes to another stream later
-  bool shared = false;      ///< record_stream() was called for it
+  /// The first use by another stream that record_stream() told of: its number in PendingFrees.
+  std::int32_t use = kNoUse;
 };
 
 /// A hash table with open addressing: one cache line or two for a call, no heap but when it doubles.

@@ -301,7 +301,7 @@ void RuntimeAllocator::free(void* memory) {
 
 void RuntimeAllocator::free_in_arena(const LivingBlock& block) {
   const Bytes offset = memory_.offset_of(block.address);
-  if (block.shared && pending_.add(block, offset, now_)) {
+  if (block.use != kNoUse && pending_.add(block, offset, now_)) {
     accounts_.drop(block.recorded);
   } else {
     release({offset, block.rounded, {block.stream, now_}, block.recorded});
@@ -338,7 +338,6 @@ void RuntimeAllocator::record_stream(void* memory, Stream stream) {
   }
   if (stream == order_.stream_of(block->stream)) return;
   pending_.note_use(*block, stream);
-  block->shared = true;
 }
 
 }  // namespace stweaver

@@ -93,7 +93,7 @@ void RuntimeAllocator::drop_plan() {
 void RuntimeAllocator::empty_cache() {
   empty_upstream();
   const std::scoped_lock lock(mutex_);
-  pending_.release_passed();
+  if (!pending_.empty()) come_to_rest();  // what other streams still use is handed over, too
   memory_.reclaim_all();
   refused_until_ = 0;
   note_arena();

@@ -7,6 +7,14 @@ from runs import PROGRAMS, null_fork
 MIB = 1 << 20
 
 
+def test_a_capture_that_failed_keeps_no_memory_and_no_steps_are_lost() -> None:
+    done = null_fork(PROGRAMS / "failed_capture.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["requested"] < 64 * MIB
+    assert found["steps"] == 20
+
+
 def test_the_pool_of_a_graph_is_given_back_when_the_last_graph_in_it_is_gone() -> None:
     done = null_fork(PROGRAMS / "graph_pool.py")
     assert done.returncode == 0, done.stdout + done.stderr

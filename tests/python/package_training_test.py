@@ -94,6 +94,27 @@ def test_a_job_that_was_only_recorded_is_planned_once_it_enables(python: Run, tm
     assert (tmp_path / "job.trace").is_file()
 
 
+def test_optimizers_are_ignored_once_steps_are_marked_though_the_job_enables_again(
+    python: Run, tmp_path: Path
+) -> None:
+    job = """
+        import torch, stweaver
+        stweaver.enable()
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(4))])
+        steps = lambda: stweaver.stats().devices[0].steps
+        stweaver.mark_step()
+        for change in ({}, {"hold": 1.0}, {"save": "job.plan"}):
+            stweaver.enable(**change)
+            before = steps()
+            optimizer.step()
+            assert steps() == before, change
+            stweaver.mark_step()
+            assert steps() == before + 1, change
+    """
+    done = python("-c", textwrap.dedent(job), cwd=tmp_path, STWEAVER_DEVICE="cpu")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_plan_of_the_whole_job_serves_it_from_its_first_request(
     plain: Any,  # noqa: ANN401
     planned: tuple[Path, Any],

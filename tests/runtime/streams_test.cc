@@ -47,6 +47,21 @@ TEST(RuntimeAllocator, HoldsABlockBackUntilTheStreamsItWasRecordedForAreDone) {
   EXPECT_EQ(device.waited_for().size(), 0U);
 }
 
+TEST(RuntimeAllocator, HandsOverWhatOtherStreamsStillUseWhereTheCacheIsEmptied) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  void* const block = watched.allocate(64 * kMiB);
+  device.work(5);
+  watched.allocator.record_stream(block, 5);
+  watched.free(block);
+  EXPECT_EQ(watched.allocator.statistics().waiting, 64 * kMiB);
+  watched.allocator.empty_cache();
+  EXPECT_EQ(watched.allocator.statistics().waiting, 0);
+  EXPECT_EQ(watched.allocator.statistics().arena, 0);
+}
+
 TEST(RuntimeAllocator, WaitsForOtherStreamsWhereThePlanNeedsTheirPlace) {
   ClockedDevice device;
   CachingUpstream upstream{AllocatorSettings()};
