@@ -194,5 +194,18 @@ def test_a_front_of_nothing_says_so(browser: Browser, stweaver: Run, tmp_path: P
     file = tmp_path / "nothing.html"
     assert stweaver("advise", "llama31_405b", "--gpus", "1", "--gpu", "h100", "-o", file).returncode == 1
     opened = Opened(browser, file)
-    assert "Nothing fits" in opened.page.locator("main").inner_text()
+    assert "more GPUs" in opened.page.locator("main").inner_text()
+    opened.close()
+
+
+def test_a_single_choice_is_shown_without_a_comparison(
+    browser: Browser, stweaver: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "one.html"
+    asked = ("advise", "llama3_8b", "--gpus", "8", "--gpu", "h100", "--objective", "time", "-o", file)
+    assert stweaver(*asked).returncode == 0
+    opened = Opened(browser, file)
+    assert opened.page.locator("section", has=opened.page.locator("#kept")).locator("tbody tr").count() == 1
+    assert chosen(opened.page).startswith("Choice 1: ")
+    assert opened.page.locator("svg.front").count() == 0
     opened.close()

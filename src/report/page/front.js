@@ -355,7 +355,8 @@ async function main() {
   const heading = [element('h1', {}, 'Which configuration?'),
     element('h2', {class: 'job'}, `${facts.model} on ${facts.gpu}`)];
   if (facts.choices.length === 0) {
-    report.replaceChildren(...heading, element('p', {}, `Nothing fits in ${gib(facts.limit, 1)}.`));
+    report.replaceChildren(...heading, element('p', {}, `Nothing fits in ${gib(facts.limit, 1)}: ` +
+      'more GPUs, a larger GPU, a shorter sequence or more pipeline stages may help.'));
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
     return;
   }
@@ -366,10 +367,11 @@ async function main() {
   const [scatter, drawScatter] = scatterPlot(front, explanation);
   const [chosen, redrawChosen] = chosenPart(facts, front, explanation);
   const all = button('all', 'show all choices', () => front.showAll());
-  report.replaceChildren(...heading, summary(facts),
-    section('front', 'The front', element('p', {class: 'note'}, 'A line is a choice. Drag along axes to keep a range of ' +
+  // Of one choice there is nothing to compare.
+  const compared = facts.choices.length === 1 ? [] : [section('front', 'The front', element('p', {class: 'note'}, 'A line is a choice. Drag along axes to keep a range of ' +
       'them; click a line or a point to see it below. With the keyboard: Tab to an axis, then up and down. Arrows say ' +
-      'what is better.'), element('div', {class: 'controls'}, element('span', {class: 'buttons'}, all)), parallel, scatter),
+      'what is better.'), element('div', {class: 'controls'}, element('span', {class: 'buttons'}, all)), parallel, scatter)];
+  report.replaceChildren(...heading, summary(facts), ...compared,
     section('chosen', 'One choice', chosen),
     section('kept', 'All that are kept', keptTable(front)));
   drawParallel();
