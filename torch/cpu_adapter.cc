@@ -119,6 +119,7 @@ class Adapter final : public c10::Allocator {
       {.device = [](int) { return std::make_unique<HostDevice>(physical_memory()); },
        .upstream = [](int) { return std::make_unique<DefaultUpstream>(); },
        .captures = {},
+       .before_free = {},
        .free_foreign = [](void* memory) { c10::GetDefaultCPUAllocator()->raw_deallocate(memory); }}};
 };
 

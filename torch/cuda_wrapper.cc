@@ -82,7 +82,6 @@ class Wrapper final : public Delegate {
       return;
     }
     if (is_watched()) tell_freed(memory);
-    if (used_elsewhere_ > 0) follow_other_devices(memory);
     session_.free(memory);
   }
 
@@ -241,6 +240,10 @@ class Wrapper final : public Delegate {
     return {.device = [this](int device) { return open_device(device); },
             .upstream = [this](int device) { return make_upstream(device); },
             .captures = [this] { return is_capturing(); },
+            .before_free =
+                [this](void* memory) {
+                  if (used_elsewhere_ > 0) follow_other_devices(memory);
+                },
             .free_foreign = [this](void* memory) { Delegate::raw_delete(memory); }};
   }
 
@@ -394,8 +397,9 @@ class Wrapper final : public Delegate {
     used_elsewhere_ = elsewhere_.size();
   }
 
-  /// The arena's events are of its own device. So a stream of that device follows those of others, and the
-  /// block that is about to be freed waits for that stream.
+  /// The arena's events are of its own device, and none may be recorded while a graph is captured. So a
+  /// stream of that device follows those of others, and the block that is about to be freed waits for that
+  /// stream.
   void follow_other_devices(void* memory) {
     std::vector<std::pair<c10::Device, c10::cuda::CUDAStream>> uses;
     {

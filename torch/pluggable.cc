@@ -115,6 +115,7 @@ struct Floor {
   Session session{{.device = [this](int device) { return open(device); },
                    .upstream = [this](int device) { return fallback(device); },
                    .captures = [this] { return pools.any(); },
+                   .before_free = {},
                    .free_foreign = {}}};
 
  private:

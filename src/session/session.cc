@@ -285,6 +285,7 @@ void Session::release_deferred() {
 }
 
 void Session::free_now(void* memory) const {
+  if (provider_.before_free) provider_.before_free(memory);
   if (RuntimeAllocator* const allocator = owner(memory)) return allocator->free(memory);
   if (provider_.free_foreign) provider_.free_foreign(memory);
 }

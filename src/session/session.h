@@ -59,6 +59,9 @@ class Session {
     /// Whether a CUDA graph is being captured: no work may be given to streams then and no event looked at.
     /// Blocks that are freed meanwhile come back later, and steps do not count. Empty: never.
     std::function<bool()> captures = {};
+    /// Is told of a block just before it is freed, no earlier than work may be given to streams. Empty:
+    /// nobody.
+    std::function<void(void* memory)> before_free = {};
     /// Takes back memory that no device's allocator knows.
     std::function<void(void* memory)> free_foreign = {};
   };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -72,6 +73,8 @@ class SessionTest : public testing::Test {
   std::atomic<bool> captures{false};
   std::vector<Device*> devices = std::vector<Device*>(2);
   std::vector<void*> foreign;
+  std::mutex told_mutex;
+  std::vector<void*> told;
   Session session{{.device =
                        [this](int device) {
                          if (device > 1) fail("there is no device ", device);
@@ -85,6 +88,11 @@ class SessionTest : public testing::Test {
                                                                   *devices[static_cast<std::size_t>(device)]);
                        },
                    .captures = [this] { return captures.load(); },
+                   .before_free =
+                       [this](void* memory) {
+                         const std::scoped_lock lock(told_mutex);
+                         told.push_back(memory);
+                       },
                    .free_foreign = [this](void* memory) { foreign.push_back(memory); }}};
 };
 
@@ -371,8 +379,10 @@ TEST_F(SessionTest, TakesBlocksBackAfterTheGraphThatWasCapturedMeanwhile) {
   session.free(memory);
   session.release_deferred();
   EXPECT_EQ(session.allocator(0)->statistics().requested, kMiB);
+  EXPECT_THAT(told, IsEmpty()) << "who is told may give work to streams";
   captures = false;
   session.release_deferred();
+  EXPECT_THAT(told, ElementsAre(memory));
   EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
 }
 
