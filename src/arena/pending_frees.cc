@@ -102,7 +102,7 @@ void PendingFrees::release_passed() {
 bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick& now) {
   bool any = false;
   for (Queue& queue : queues_)
-    std::erase_if(queue.pending, [&](Pending& pending) {
+    std::erase_if(queue.pending, [&](const Pending& pending) {
       if (!overlaps({pending.range.offset, pending.range.offset + pending.range.size}, place)) return false;
       const auto waits = [&](const Mark& mark) {
         return device_->wait(order_->stream_of(pending.range.last.stream), mark.event) &&
@@ -111,8 +111,9 @@ bool PendingFrees::release_overlapping(const Interval& place, Stream taker, Tick
       if (pending.uncertain || !std::ranges::all_of(pending.marks(), waits)) return false;
       // What was recorded for the block's stream before it waited is no event behind these waits. Only the
       // two streams know of the others, so whoever takes what is left must come after that.
-      pending.range.last.freed = ++now;
-      release(pending);
+      Pending settled = pending;
+      settled.range.last.freed = ++now;
+      release(settled);
       return any = true;
     });
   return any;
