@@ -22,9 +22,9 @@ import torch_headers
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "wheel"
 REQUIREMENTS = ROOT / "tools" / "requirements-wheel.txt"
-RELEASE = ROOT / "build" / "release"
-REUSE = ROOT / "tools" / "reuse_objects.py"
 GLIBC = "2.28"
+# What is shipped is compiled once: what the release build made and the tests tried.
+REUSE = f"python3;{ROOT / 'tools' / 'reuse_objects.py'};{ROOT / 'build' / 'release'};{FOLDER / 'build'}"
 PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MOST_BYTES = 25_000_000
 
@@ -88,8 +88,7 @@ def glibc_stubs(programs: Path) -> Path:
 def build(programs: Path, releases: list[str], stubs: Path) -> Path:
     """Build the wheel as this machine would have it."""
     defines = {
-        # What is shipped is compiled once: what the release build made and the tests tried.
-        "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(map(str, (sys.executable, REUSE, RELEASE, FOLDER / "build"))),
+        "CMAKE_CXX_COMPILER_LAUNCHER": REUSE,
         "CMAKE_DISABLE_FIND_PACKAGE_CLI11": "OFF",  # source_install_test.py turns it on
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_PROJECT_INCLUDE": ROOT / "python" / "portable" / "portable.cmake",

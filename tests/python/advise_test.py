@@ -155,7 +155,8 @@ def test_the_peak_that_has_to_fit_is_that_of_the_allocator_in_use(answer: Answer
     assert any(choice["reserved_native"] > limit for choice in planned)
     assert all(choice["reserved_native"] <= limit for choice in default)
     fitting = [choice for choice in planned if choice["reserved_native"] <= limit]
-    assert [choice for choice in default[1:] if choice not in fitting] == []
+    known = [choice["configuration"] for choice in fitting]  # what plans need depends on the time to search
+    assert [choice for choice in default[1:] if choice["configuration"] not in known] == []
     assert default[0]["step_seconds"] <= fitting[0]["step_seconds"]
 
 

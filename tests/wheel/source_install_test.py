@@ -36,6 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = (
         f"build-dir={wheel.FOLDER / 'build'}",
         "cmake.define.CMAKE_UNITY_BUILD=ON",
+        f"cmake.define.CMAKE_CXX_COMPILER_LAUNCHER={wheel.REUSE}",
         "cmake.define.STWEAVER_GLIBC=",
         "cmake.define.STWEAVER_TORCH=",
         "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON",
