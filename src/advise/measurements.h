@@ -39,11 +39,11 @@ double predicted_memory(const Measurement& row);
 
 /// Reads a table whose first line names its columns. Four kinds are known by them (docs/advise.md lists the
 /// columns): iteration times of GPT shapes, tokens per second of named models by layout, the same by FSDP
-/// degree, and peaks of memory. A row that no job can have, or that has no time or memory, is left out with
-/// its reason.
+/// degree, and peaks of memory. A row that no job can have, that has no time or memory, or a cell that
+/// cannot be read, is left out with its reason.
 ///
-/// Error, with `name` and the line in front, for a table of no such kind, a line with too few or too many
-/// cells, and a cell that is no number where one is needed.
+/// Error, with `name` and the line in front, for a table of no such kind and a line with too few or too many
+/// cells.
 Measurements read_measurements(const std::string& csv, const std::string& name);
 
 }  // namespace stweaver
