@@ -519,10 +519,29 @@ def other_device(way: str, gpus: int) -> str:
     return ""
 
 
+def other_device_captured(way: str, gpus: int) -> str:
+    """Free a block in the midst of another device's capture, whose stream it is recorded for."""
+    if gpus < 2:
+        return "one GPU: not tried"
+    start(way)
+    block, graph = torch.ones(MIB, device="cuda:0"), cuda.CUDAGraph()
+    with cuda.device(1):
+        numbers = torch.ones(4, device="cuda:1")
+        cuda.synchronize()
+        with cuda.graph(graph):
+            block.record_stream(cuda.current_stream())
+            doubled = numbers * 2
+            del block
+        graph.replay()
+    require(doubled.tolist() == [2.0] * 4, "the graph computed something else")
+    return ""
+
+
 ALONE: dict[str, Callable[[str, int], str | None]] = {
     "record_stream of planned blocks": record_stream_planned,
     "record_stream after it is off": switched_off,
     "record_stream of another device": other_device,
+    "record_stream of another device, captured": other_device_captured,
     "IPC between processes": ipc,
     "NCCL collectives": nccl,
     "a capture that fails": failed_capture,
