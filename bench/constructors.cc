@@ -1,6 +1,7 @@
 // constructors TRACE...: what each member of the portfolio makes of each job or CSV instance on its own.
 // constructors --without TRACE...: what the whole search makes of it without each of its parts.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -82,23 +83,23 @@ double ratio_without(const Instance& instance, Bytes bound, const std::vector<Pa
   return static_cast<double>(result.peak) / static_cast<double>(bound);
 }
 
+constexpr std::array kParts = {Part::kSweeps, Part::kSkylines,  Part::kRings,    Part::kRows,
+                               Part::kCore,   Part::kHomophase, Part::kBestFits, Part::kExact};
+
 /// Sweeps alone know lanes and echoes: without them, such a job has no plan.
 void print_without(const std::string& path) {
   const Instance instance = read_instance(path);
   const Bytes bound = lower_bound_of(instance);
   fmt::print("{:<24}{:>10.6f}", std::filesystem::path(path).stem().stem().string(),
              ratio_without(instance, bound, {}));
-  for (const Part part : {Part::kSweeps, Part::kSkylines, Part::kRings, Part::kRows, Part::kCore,
-                          Part::kHomophase, Part::kBestFits, Part::kExact}) {
+  for (const Part part : kParts) {
     if (part == Part::kSweeps && !is_plain(instance)) {
       fmt::print("{:>11}", "none");
       continue;
     }
     fmt::print("{:>11.6f}", ratio_without(instance, bound, {part}));
   }
-  fmt::print("{:>11.6f}\n", ratio_without(instance, bound,
-                                          {Part::kSkylines, Part::kRings, Part::kRows, Part::kCore,
-                                           Part::kHomophase, Part::kBestFits, Part::kExact}));
+  fmt::print("{:>11.6f}\n", ratio_without(instance, bound, {kParts.begin() + 1, kParts.end()}));
   std::fflush(stdout);
 }
 

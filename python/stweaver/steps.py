@@ -12,48 +12,36 @@ PATIENCE = 16
 
 
 class StepWatch:
-    """Calls `boundary` after each training step, and `before_first` once, before the first of them.
+    """Calls `boundary` after each training step.
 
     A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
     stepped. If it stays away or is gone, another leads. Once mark() was called, only mark() counts.
     """
 
-    def __init__(
-        self,
-        boundary: Callable[[], None],
-        before_first: Callable[[], None] | None = None,
-        is_marked: bool = False,
-    ) -> None:
+    def __init__(self, boundary: Callable[[], None], is_marked: bool = False) -> None:
         """See nothing yet: attach() does that. `is_marked`: another watch was told of the end of a step."""
         self._boundary = boundary
-        self._before_first = before_first
         self._leader: weakref.ref[Any] | None = None
         self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.is_marked = is_marked
-        self._hooks: list[Any] = []
+        self._hook: Any = None
 
     def attach(self) -> None:
         """Watch every optimizer of the process, also those still to be made."""
         pytorch.load()
         from torch.optim import optimizer
 
-        def before(*_: object) -> None:
-            self.will_step()
-
         def after(stepped: object, *_: object) -> None:
             self.has_stepped(stepped)
 
-        for hook in (before, after):
-            setattr(hook, "_torchdynamo_disable", True)  # noqa: B010  # to torch.compile a plain call
-        self._hooks = [
-            optimizer.register_optimizer_step_pre_hook(before),
-            optimizer.register_optimizer_step_post_hook(after),
-        ]
+        setattr(after, "_torchdynamo_disable", True)  # noqa: B010  # to torch.compile a plain call
+        self._hook = optimizer.register_optimizer_step_post_hook(after)
 
     def detach(self) -> None:
         """See nothing any more."""
-        while self._hooks:
-            self._hooks.pop().remove()
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
 
     def mark(self) -> None:
         """Take the user's word that a step has ended; the first time an optimizer may have said so before."""
@@ -61,12 +49,6 @@ class StepWatch:
         self.is_marked = True
         if not was_seen:
             self._boundary()
-
-    def will_step(self) -> None:
-        """Take note that an optimizer is about to step."""
-        if self._before_first is not None:
-            before_first, self._before_first = self._before_first, None
-            before_first()
 
     def has_stepped(self, optimizer: object) -> None:
         """Take note that an optimizer has stepped."""

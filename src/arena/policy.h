@@ -29,8 +29,8 @@ struct ArenaPolicy {
   Bytes block = 8 * kMiB;
 
   // Where unplanned requests go (placer.h).
-  /// Requests up to this have addresses of their own, as in PyTorch (kSmallSize, c10/core/AllocatorConfig.h).
-  Bytes small = kMiB;
+  /// Requests up to this have addresses of their own, as in PyTorch.
+  Bytes small = kSmallSize;
   /// Requests from this on have extents of their own.
   Bytes large = 16 * kMiB;
   /// A large request keeps so much more memory from moving where that saves a driver call.

@@ -19,6 +19,9 @@ inline constexpr Bytes kMostMemory = Bytes{1} << 60U;
 /// (c10/core/AllocatorConfig.h), so a planned block is aligned like one of PyTorch's own.
 inline constexpr Bytes kAlignment = 512;
 
+/// Larger requests go to PyTorch's large pool (c10/core/AllocatorConfig.h).
+inline constexpr Bytes kSmallSize = kMiB;
+
 /// Beside what it uses, a job may hold this share of it idle (arena/policy.h). What a plan costs or saves is
 /// measured by it, too.
 inline constexpr Bytes kSlackShare = 300;

@@ -69,8 +69,7 @@ std::string output_of(const std::string& command) {
 
 /// What the Python package knows: `findings` and `variables` (python/stweaver/doctor.py). Null without it.
 nlohmann::ordered_json ask_package() {
-  const std::string answer =
-      output_of(R"("${STWEAVER_PYTHON:-python3}" -m stweaver facts 2>/dev/null </dev/null)");
+  const std::string answer = output_of(text(kPythonInShell, " -m stweaver facts 2>/dev/null </dev/null"));
   nlohmann::ordered_json facts = nlohmann::ordered_json::parse(answer, nullptr, false);
   return facts.is_object() ? facts : nlohmann::ordered_json();
 }
@@ -78,8 +77,8 @@ nlohmann::ordered_json ask_package() {
 /// Without the package: whether the Python on the path has PyTorch, without importing it.
 Finding find_torch() {
   std::string version =
-      output_of(R"("${STWEAVER_PYTHON:-python3}" -c )"
-                R"('import importlib.metadata as m; print(m.version("torch"))' 2>/dev/null </dev/null)");
+      output_of(text(kPythonInShell, R"( -c 'import importlib.metadata as m; print(m.version("torch"))')",
+                     " 2>/dev/null </dev/null"));
   version.erase(version.find_last_not_of(" \n") + 1);
   if (!version.empty()) return {"torch", true, "PyTorch " + version, ""};
   return {"torch", false, python_name() + " finds no PyTorch",

@@ -4,9 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -14,6 +12,7 @@
 
 #include "archive/archive.h"
 #include "cli/progress.h"
+#include "trace/draft.h"
 
 namespace stweaver {
 namespace {
@@ -37,47 +36,16 @@ bool are_one_file(const std::string& a, const std::string& b) {
   return target_of(a) == target_of(b);
 }
 
-[[noreturn]] void refuse_to_write(const std::string& path) {
-  fail(path, ": cannot be written (", std::strerror(errno), ")");
-}
-
-/// A file beside `path` that was not there before.
-std::string make_draft(const std::string& path) {
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
-    std::string draft = text(path, '.', ::getpid(), '.', i, ".part");
-    const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0) {
-      ::close(file);
-      return draft;
-    }
-    if (errno != EEXIST) break;
-  }
-  refuse_to_write(path);
-}
-
-/// Where to write what shall be `path`: beside it, to be renamed, so that whoever reads it sees all of it or
-/// what was there before. Devices, pipes and links are written to where they are: a rename would put a file
-/// in their place. Error where that cannot be.
-std::string draft_for(const std::string& path) {
+/// Whether what is written to `path` replaces it. Devices, pipes and links are written to where they are: a
+/// rename would put a file in their place. Error where that cannot be.
+bool is_replaced(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status there = std::filesystem::symlink_status(path, error);
-  if (std::filesystem::is_directory(there)) {
-    errno = EISDIR;
-    refuse_to_write(path);
-  }
+  if (std::filesystem::is_directory(there)) refuse_to_write(path, EISDIR);
   const bool is_file = std::filesystem::is_regular_file(there);
-  if (std::filesystem::exists(there) && !is_file) return path;
-  if (is_file && ::access(path.c_str(), W_OK) != 0) refuse_to_write(path);
-  return make_draft(path);
-}
-
-/// Errors name `path`.
-void write_to(const std::string& path, const std::string& draft, const std::string& content) {
-  std::ofstream file(draft, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) refuse_to_write(path);
+  if (std::filesystem::exists(there) && !is_file) return false;
+  if (is_file && ::access(path.c_str(), W_OK) != 0) refuse_to_write(path, errno);
+  return true;
 }
 
 }  // namespace
@@ -98,12 +66,9 @@ void find_inputs(const std::vector<std::string>& paths) {
 
 Trace open_trace(const std::string& path, std::optional<int> device) {
   std::vector<Trace> traces = read_traces(open_archive(path), path);
-  const auto chosen =
-      device ? std::find_if(traces.begin(), traces.end(),
-                            [device](const Trace& trace) { return trace.device == *device; })
-             : std::max_element(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) {
-                 return a.requests.size() < b.requests.size();
-               });
+  const auto chosen = device ? std::find_if(traces.begin(), traces.end(),
+                                            [device](const Trace& trace) { return trace.device == *device; })
+                             : busiest_of(traces);
   if (chosen == traces.end())
     fail(path, ": nothing was recorded on device ", *device, "; leave out --device");
   if (!chosen->complete) {
@@ -139,24 +104,14 @@ void keep_apart(const std::vector<std::string>& inputs, const std::vector<std::s
     for (const std::string& other : taken)
       if (!other.empty() && are_one_file(output, other))
         fail(output, ": would be written over ", other, "; give it another name");
-    if (const std::string draft = draft_for(output); draft != output) std::filesystem::remove(draft, error);
+    if (is_replaced(output)) std::filesystem::remove(make_draft(output), error);
     taken.push_back(output);
   }
 }
 
 void write_file(const std::string& path, const std::string& content) {
-  const std::string draft = draft_for(path);
-  if (draft == path) return write_to(path, path, content);
-  std::error_code error;
-  const std::filesystem::file_status before = std::filesystem::status(path, error);
-  try {
-    write_to(path, draft, content);
-    if (std::filesystem::exists(before)) std::filesystem::permissions(draft, before.permissions(), error);
-    if (std::rename(draft.c_str(), path.c_str()) != 0) refuse_to_write(path);
-  } catch (const Error&) {
-    std::filesystem::remove(draft, error);
-    throw;
-  }
+  if (is_replaced(path)) return replace_file(path, content);
+  write_whole(path, content, path);
 }
 
 void make_folder(const std::string& path) {

@@ -48,7 +48,7 @@ class Watch {
   /// To be called before the first search: until then, Ctrl-C ends the command.
   std::stop_token take_interrupts() { return interrupt_.emplace().token(); }
   [[nodiscard]] SearchWatch watch() {
-    return [this](const SearchState& state) { note(state); };
+    return [this](const SearchProgress& search) { note(search); };
   }
   /// Whether that was ended before its peak met the bound.
   [[nodiscard]] bool was_stopped(Bytes peak, Bytes lower_bound) const {
@@ -56,10 +56,10 @@ class Watch {
   }
 
  private:
-  void note(const SearchState& state) {
-    const auto bound = static_cast<double>(std::max<Bytes>(state.lower_bound, 1));
-    const double over = static_cast<double>(state.peak - state.lower_bound) / bound;
-    progress_.note(fmt::format(", peak {} bytes, {:.3f} % over the bound", state.peak, 100 * over));
+  void note(const SearchProgress& search) {
+    const auto bound = static_cast<double>(std::max<Bytes>(search.lower_bound, 1));
+    const double over = static_cast<double>(search.peak - search.lower_bound) / bound;
+    progress_.note(fmt::format(", peak {} bytes, {:.3f} % over the bound", search.peak, 100 * over));
   }
 
   Progress progress_;

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace stweaver {
 
@@ -11,5 +12,8 @@ inline std::string python_name() {
   const char* const named = std::getenv("STWEAVER_PYTHON");
   return named != nullptr && *named != '\0' ? named : "python3";
 }
+
+/// The same, for a shell.
+inline constexpr std::string_view kPythonInShell = R"("${STWEAVER_PYTHON:-python3}")";
 
 }  // namespace stweaver

@@ -52,6 +52,12 @@ Turns turns_of(const Instance& instance, const Classes& classes) {
   return turns;
 }
 
+Bytes capacity_below(const Instance& instance, const Turns& turns, Bytes capacity) {
+  Bytes above = 0;
+  for (const ItemId id : turns.items) above = std::max(above, instance.items[id].above);
+  return capacity - above;
+}
+
 std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes,
                               const std::vector<LoadSince>& loads) {
   const auto fullest = std::max_element(

@@ -26,6 +26,9 @@ struct Turns {
 /// O(n log n).
 Turns turns_of(const Instance& instance, const Classes& classes);
 
+/// How much of `capacity` all of them may use: what must stay free above any of them is taken off.
+Bytes capacity_below(const Instance& instance, const Turns& turns, Bytes capacity);
+
 /// How many of the addresses may stay out of a frame, for short-lived items: sums of those that live at the
 /// fullest moment, ascending from 0; some of them where there are many. `loads` are the instance's.
 std::vector<Bytes> commons_of(const Instance& instance, const Classes& classes,

@@ -77,8 +77,9 @@ struct Swap {
 class Line {
  public:
   Line(const Instance& instance, const Classes& classes, Bytes capacity)
-      : instance_(instance), turns_(turns_of(instance, classes)), capacity_(capacity) {
-    for (const ItemId id : turns_.items) capacity_ = std::min(capacity_, capacity - instance.items[id].above);
+      : instance_(instance),
+        turns_(turns_of(instance, classes)),
+        capacity_(capacity_below(instance, turns_, capacity)) {
     for (const ItemId id : turns_.items) {
       if (begins_.back() > kMostMemory - instance.items[id].size) return;
       begins_.push_back(begins_.back() + instance.items[id].size);

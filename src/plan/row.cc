@@ -85,8 +85,9 @@ std::vector<Trade> find_trades(Counts left, Bytes tail, std::size_t wanted, Byte
 class Row {
  public:
   Row(const Instance& instance, const Classes& classes, Bytes capacity)
-      : instance_(instance), turns_(turns_of(instance, classes)), capacity_(capacity) {
-    for (const ItemId id : turns_.items) capacity_ = std::min(capacity_, capacity - instance.items[id].above);
+      : instance_(instance),
+        turns_(turns_of(instance, classes)),
+        capacity_(capacity_below(instance, turns_, capacity)) {
     form_turns();
     const std::vector<LoadSince> loads = loads_of(instance);
     if (!find_tails(capacity, loads) || !assign_places() || !cut_places()) return;

@@ -13,13 +13,13 @@
 namespace stweaver {
 
 /// What a search knows while it goes on.
-struct SearchState {
+struct SearchProgress {
   Bytes lower_bound = 0;
   Bytes peak = 0;
   double seconds = 0;  ///< since its beginning
 };
 
-using SearchWatch = std::function<void(const SearchState&)>;
+using SearchWatch = std::function<void(const SearchProgress&)>;
 
 struct SearchOptions {
   int threads = 0;         ///< 0: as many as the machine has
@@ -40,8 +40,6 @@ struct SearchResult {
   std::string winner;  ///< who found it
   double seconds = 0;
   int threads = 0;
-
-  [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
 };
 
 /// First comes exact search for a moment, if the instance has one lane and is small enough: many hard ones

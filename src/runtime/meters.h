@@ -24,9 +24,6 @@ struct BlockMeters {
   Meter requested;  ///< bytes as asked for
 };
 
-/// Larger requests go to PyTorch's large pool (c10/core/AllocatorConfig.h).
-inline constexpr Bytes kSmallSize = kMiB;
-
 /// By pool.
 enum class SizeClass : std::uint8_t { kAll, kSmall, kLarge };
 

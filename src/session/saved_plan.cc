@@ -1,32 +1,24 @@
 #include "session/saved_plan.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <random>
+#include <sstream>
 #include <system_error>
-#include <unistd.h>
 #include <vector>
 
 #include "plan/plan.h"
+#include "trace/draft.h"
 #include "trace/file_source.h"
 #include "trace/read.h"
 
 namespace stweaver {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path) {
-  fail(path, ": cannot be written: ", std::error_code(errno, std::generic_category()).message());
-}
-
 /// The plain file that a path names, now or once it is there: what it replaces is no device, and no link.
 std::string plain_file(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return path;  // or it cannot be looked at: writing says why
   if (!std::filesystem::is_regular_file(path, ignored))
-    fail(path, ": cannot be written: it is no plain file");
+    fail(path, ": cannot be written (it is no plain file)");
   return std::filesystem::canonical(path, ignored).string();
 }
 
@@ -41,36 +33,19 @@ Plan plan_job(const Trace& trace, int threads) {
 }
 
 void save_plan(const Plan& plan, const std::string& path) {
-  const std::string target = plain_file(path);
-  // Others may save there too, also from other hosts and containers, whose processes have the same numbers.
-  const std::string draft = text(target, ".", getpid(), ".", std::random_device()(), ".part");
-  {
-    std::ofstream out(draft, std::ios::binary);
-    if (!out) refuse(draft);
-    write_plan(plan, out);
-    out.close();
-    if (!out) {
-      std::remove(draft.c_str());
-      refuse(draft);
-    }
-  }
-  if (std::rename(draft.c_str(), target.c_str()) == 0) return;
-  const int reason = errno;
-  std::remove(draft.c_str());
-  errno = reason;
-  refuse(path);
+  std::ostringstream content;
+  write_plan(plan, content);
+  replace_file(plain_file(path), content.view());
 }
 
 Plan plan_file(const std::string& trace_path, const std::string& plan_path, int threads) {
   std::vector<Trace> traces = read_traces(file_source(trace_path), trace_path);
-  const auto largest = std::max_element(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) {
-    return a.requests.size() < b.requests.size();
-  });
-  if (largest == traces.end()) fail(trace_path, ": no device in it was asked for memory");
+  const auto busiest = busiest_of(traces);
+  if (busiest == traces.end()) fail(trace_path, ": no device in it was asked for memory");
   std::error_code ignored;
   if (std::filesystem::equivalent(trace_path, plan_path, ignored))
     fail(plan_path, ": it is the recording itself; name another file for the plan");
-  Plan plan = plan_job(*largest, threads);
+  Plan plan = plan_job(*busiest, threads);
   save_plan(plan, plan_path);
   return plan;
 }

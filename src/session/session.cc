@@ -236,24 +236,25 @@ void Session::count_request() {
 
 // ---- requests ----
 
+Session::Place* Session::find(int device) const {
+  if (device < 0 || device >= kMostDevices) return nullptr;
+  return places_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+}
+
 Session::Place& Session::place(int device) {
-  if (device >= 0 && device < kMostDevices) {
-    Place* const found = places_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
-    if (found != nullptr) return *found;
-  }
-  return make_place(device);
+  Place* const found = find(device);
+  return found != nullptr ? *found : make_place(device);
 }
 
 Session::Place& Session::make_place(int device) {
   if (device < 0 || device >= kMostDevices)
     fail("device ", device, " is none: there are 0 to ", kMostDevices - 1);
   const std::scoped_lock lock(life_mutex_);
-  std::atomic<Place*>& slot = places_[static_cast<std::size_t>(device)];
-  if (Place* const made = slot.load(std::memory_order_acquire)) return *made;
+  if (Place* const made = find(device)) return *made;
   auto place = std::make_unique<Place>(device, provider_);
   if (runs_) begin_life(*place);
   only_.store(devices().empty() ? place.get() : nullptr, std::memory_order_release);
-  slot.store(place.get(), std::memory_order_release);
+  places_[static_cast<std::size_t>(device)].store(place.get(), std::memory_order_release);
   return *place.release();
 }
 
@@ -317,8 +318,7 @@ std::vector<int> Session::devices() const {
 }
 
 RuntimeAllocator* Session::allocator(int device) const {
-  if (device < 0 || device >= kMostDevices) return nullptr;
-  Place* const found = places_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+  Place* const found = find(device);
   return found != nullptr ? &found->allocator : nullptr;
 }
 
@@ -339,35 +339,30 @@ RuntimeAllocator* Session::owner(const void* memory) const {
 
 std::string Session::stage(int device) const {
   const std::scoped_lock lock(life_mutex_);
-  std::string stage = "off";
-  for_each_place([&](Place& place) {
-    if (place.number == device && place.life) stage = name_of(place.life->stage());
-  });
-  return stage;
+  const Place* const found = find(device);
+  return found != nullptr && found->life ? std::string(name_of(found->life->stage())) : "off";
 }
 
 std::string Session::why_no_plan(int device) const {
   const std::scoped_lock lock(life_mutex_);
-  std::string why;
-  for_each_place([&](const Place& place) {
-    if (place.number == device && place.life) why = place.life->why_no_plan();
-  });
-  return why;
+  const Place* const found = find(device);
+  return found != nullptr && found->life ? found->life->why_no_plan() : "";
 }
 
 std::string Session::explain_shortage(int device, Shortage shortage) const {
-  const RuntimeAllocator* const found = allocator(device);
+  const Place* const found = find(device);
   if (found == nullptr) return "STWeaver holds nothing on this device.";
   shortage.stage = stage(device);
   shortage.why_no_plan = why_no_plan(device);
-  shortage.device = places_[static_cast<std::size_t>(device)].load()->device->memory();
-  return explain(*found, shortage);
+  shortage.device = found->device->memory();
+  return explain(found->allocator, shortage);
 }
 
 std::optional<Simulated> Session::simulated(int device) const {
-  if (allocator(device) == nullptr) return std::nullopt;
+  const Place* const found = find(device);
+  if (found == nullptr) return std::nullopt;
   const std::scoped_lock lock(log_mutex_);
-  return places_[static_cast<std::size_t>(device)].load()->simulated;
+  return found->simulated;
 }
 
 std::vector<std::string> Session::log() const {

@@ -134,6 +134,8 @@ class Session {
     std::unique_ptr<LifeCycle> life;
   };
 
+  /// nullptr when nothing was allocated on the device yet.
+  [[nodiscard]] Place* find(int device) const;
   Place& place(int device);
   Place& make_place(int device);
   // With life_mutex_ held:

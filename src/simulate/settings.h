@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/base.h"
-#include "runtime/meters.h"  // kSmallSize
 
 namespace stweaver {
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/base.h"
+#include "trace/draft.h"
 
 namespace stweaver {
 namespace {
@@ -24,15 +25,11 @@ using std::filesystem::file_type;
   fail(path, ": cannot be written (", reason, ")");
 }
 
-[[noreturn]] void refuse_because(const std::string& path, int error) {
-  refuse(path, std::system_category().message(error));
-}
-
 void require_empty_or_ours(const std::string& path) {
   std::array<char, 8> begin = {};
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse_because(path, errno);
+  if (!file) refuse_to_write(path, errno);
   file.read(begin.data(), begin.size());
   const auto size = static_cast<std::size_t>(file.gcount());
   if (size > 0 && !is_trace_file(std::as_bytes(std::span(begin).first(size))))
@@ -46,7 +43,7 @@ void require_replaceable(const std::string& path) {
     case file_type::regular:
       return require_empty_or_ours(path);
     case file_type::directory:
-      return refuse_because(path, EISDIR);
+      return refuse_to_write(path, EISDIR);
     case file_type::fifo:
     case file_type::socket:
     case file_type::block:
@@ -69,9 +66,9 @@ class OutputFile {
     std::error_code ignored;
     const file_type type = std::filesystem::symlink_status(path_, ignored).type();
     replaces_ = type == file_type::not_found || type == file_type::regular;
-    if (replaces_) draft_ = text(path_, '.', owner_, ".part");
+    if (replaces_) draft_ = make_draft(path_);
     file_ = open_to_write(draft_.empty() ? path_ : draft_);
-    if (file_ < 0) refuse_because(path_, errno);
+    if (file_ < 0) refuse_to_write(path_, errno);
   }
 
   OutputFile(const OutputFile&) = delete;
@@ -92,7 +89,7 @@ class OutputFile {
       if (written > 0) {
         bytes = bytes.subspan(static_cast<std::size_t>(written));
       } else if (errno != EINTR) {
-        refuse_because(path_, errno);
+        refuse_to_write(path_, errno);
       }
     }
     if (!draft_.empty()) take_place();
@@ -108,7 +105,7 @@ class OutputFile {
   }
 
   void take_place() {
-    if (::rename(draft_.c_str(), path_.c_str()) != 0) refuse_because(path_, errno);
+    if (::rename(draft_.c_str(), path_.c_str()) != 0) refuse_to_write(path_, errno);
     draft_.clear();
   }
 

@@ -57,4 +57,10 @@ std::vector<Trace> read_traces(const ByteSource& source, const std::string& name
   return read_snapshot(whole, name);
 }
 
+std::vector<Trace>::iterator busiest_of(std::vector<Trace>& traces) {
+  return std::max_element(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) {
+    return a.requests.size() < b.requests.size();
+  });
+}
+
 }  // namespace stweaver

@@ -13,4 +13,7 @@ namespace stweaver {
 /// their first bytes. The traces are valid. Error, with `name` in front, when it is neither.
 std::vector<Trace> read_traces(const ByteSource& source, const std::string& name);
 
+/// The one with the most requests, the first of several; traces.end() where there is none.
+std::vector<Trace>::iterator busiest_of(std::vector<Trace>& traces);
+
 }  // namespace stweaver
