@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -68,6 +69,13 @@ std::string json_of(const SearchResult& result) {
               json_of(result.corners), R"(, "front": )", json_of(result.archive), "}");
 }
 
+/// To be given to stweaver_release().
+char* copy_of(const std::string& json) {
+  char* const copy = strdup(json.c_str());
+  if (copy == nullptr) throw std::bad_alloc();
+  return copy;
+}
+
 /// Generations without a new point are nobody's business.
 Points next_points(MaoeaCs& search) {
   while (!search.end()) {
@@ -100,7 +108,8 @@ using namespace stweaver;          // NOLINT(google-build-using-namespace): what
 using namespace stweaver::pareto;  // NOLINT(google-build-using-namespace)
 
 const char* stweaver_search_new(const double* variables, size_t count, int objectives, int64_t evaluations,
-                                uint64_t seed, int population, int64_t stagnation, void** search) {
+                                uint64_t seed, int population, int64_t stagnation, bool archive,
+                                void** search) {
   return reported([&] {
     Problem problem{.variables = {}, .objectives = objectives, .evaluate = {}};
     for (size_t i = 0; i < count; ++i) problem.variables.push_back(variable_of({variables + (3 * i), 3}));
@@ -108,7 +117,7 @@ const char* stweaver_search_new(const double* variables, size_t count, int objec
                             .seed = seed,
                             .population = population,
                             .stagnation = stagnation,
-                            .archive = true});
+                            .archive = archive});
     *search = std::make_unique<AskedSearch>(AskedSearch{std::move(problem), std::move(begun)}).release();
   });
 }
@@ -117,10 +126,8 @@ void stweaver_search_delete(void* search) {
   const std::unique_ptr<AskedSearch> owned(static_cast<AskedSearch*>(search));
 }
 
-char* stweaver_search_ask(void* search) {
-  std::string json = "[]";
-  reported([&] { json = json_of(next_points(search_of(search).search)); });
-  return strdup(json.c_str());
+const char* stweaver_search_ask(void* search, char** json) {
+  return reported([&] { *json = copy_of(json_of(next_points(search_of(search).search))); });
 }
 
 const char* stweaver_search_tell(void* search, const double* rows, size_t count) {
@@ -132,8 +139,6 @@ const char* stweaver_search_tell(void* search, const double* rows, size_t count)
   });
 }
 
-char* stweaver_search_result(void* search) {
-  std::string json = "{}";
-  reported([&] { json = json_of(search_of(search).search.result()); });
-  return strdup(json.c_str());
+const char* stweaver_search_result(void* search, char** json) {
+  return reported([&] { *json = copy_of(json_of(search_of(search).search.result())); });
 }

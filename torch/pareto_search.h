@@ -8,20 +8,22 @@
 extern "C" {
 
 /// `variables` has kind (0 real, 1 integer, 2 categorical), lower and upper bound of each. `population` 0 and
-/// `stagnation` 0 as in SearchOptions. Puts a search, to be given to stweaver_search_delete(), into `search`.
+/// `stagnation` 0 and `archive` as in SearchOptions. Puts a search, to be given to stweaver_search_delete(),
+/// into `search`.
 const char* stweaver_search_new(const double* variables, size_t count, int objectives, int64_t evaluations,
-                                uint64_t seed, int population, int64_t stagnation, void** search);
+                                uint64_t seed, int population, int64_t stagnation, bool archive,
+                                void** search);
 void stweaver_search_delete(void* search);
 
-/// The points to evaluate next, as a JSON list of lists; an empty one when the search is over. To be given to
-/// stweaver_release().
-char* stweaver_search_ask(void* search);
+/// Puts the points to evaluate next into `json`, as a list of lists; an empty one when the search is over. To
+/// be given to stweaver_release().
+const char* stweaver_search_ask(void* search, char** json);
 
 /// Some of these points, `count` rows of variables, objectives and violation.
 const char* stweaver_search_tell(void* search, const double* rows, size_t count);
 
-/// As JSON: `evaluations`, `generations`, `end` (why it is over, null while it is not), and rows as above of
-/// `population`, `corners` and `front`. To be given to stweaver_release().
-char* stweaver_search_result(void* search);
+/// Puts into `json`: `evaluations`, `generations`, `end` (why it is over, null while it is not), and rows as
+/// above of `population`, `corners` and, with `archive`, `front`. To be given to stweaver_release().
+const char* stweaver_search_result(void* search, char** json);
 
 }  // extern "C"

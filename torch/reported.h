@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 
 namespace stweaver {
@@ -13,6 +14,8 @@ const char* reported(Work work) {
   try {
     work();
     return nullptr;
+  } catch (const std::bad_alloc&) {
+    return "there is no memory left for it on the host";
   } catch (const std::exception& error) {
     line = error.what();
     return line.c_str();

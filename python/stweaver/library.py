@@ -55,12 +55,14 @@ class Library:
         numbers, count, large = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t, ctypes.c_int64
         self._search_new = _function(
             library, "stweaver_search_new", text, numbers, count, ctypes.c_int, large, ctypes.c_uint64,
-            ctypes.c_int, large, ctypes.POINTER(handle),
+            ctypes.c_int, large, ctypes.c_bool, ctypes.POINTER(handle),
         )  # fmt: skip
         self._search_delete = _function(library, "stweaver_search_delete", None, handle)
-        self._search_ask = _function(library, "stweaver_search_ask", handle, handle)
+        self._search_ask = _function(library, "stweaver_search_ask", text, handle, ctypes.POINTER(handle))
         self._search_tell = _function(library, "stweaver_search_tell", text, handle, numbers, count)
-        self._search_result = _function(library, "stweaver_search_result", handle, handle)
+        self._search_result = _function(
+            library, "stweaver_search_result", text, handle, ctypes.POINTER(handle)
+        )
 
     @property
     def version(self) -> str:
@@ -127,6 +129,7 @@ class Library:
         seed: int,
         population: int,
         stagnation: int,
+        archive: bool,
     ) -> int:
         """Begin a search over variables of kind, lower and upper bound; Error when it makes no sense."""
         search = ctypes.c_void_p()
@@ -134,15 +137,16 @@ class Library:
         search_at = ctypes.byref(search)
         _raise(
             self._search_new(
-                numbers, len(variables), objectives, evaluations, seed, population, stagnation, search_at
+                numbers, len(variables), objectives, evaluations, seed, population, stagnation, archive,
+                search_at,
             )
-        )
+        )  # fmt: skip
         assert search.value is not None
         return search.value
 
     def ask(self, search: int) -> list[list[float]]:
         """Return the points to evaluate next; none when the search is over."""
-        points: list[list[float]] = self._document(self._search_ask(search))
+        points: list[list[float]] = self._answer(self._search_ask, search)
         return points
 
     def tell(self, search: int, rows: Sequence[Sequence[float]]) -> None:
@@ -151,8 +155,14 @@ class Library:
 
     def search_result(self, search: int) -> dict[str, Any]:
         """Return what a search has found so far."""
-        result: dict[str, Any] = self._document(self._search_result(search))
+        result: dict[str, Any] = self._answer(self._search_result, search)
         return result
+
+    def _answer(self, function: Any, search: int) -> Any:  # noqa: ANN401  (a JSON document)
+        address = ctypes.c_void_p()
+        _raise(function(search, ctypes.byref(address)))
+        assert address.value is not None
+        return self._document(address.value)
 
     def end_search(self, search: int) -> None:
         """Let go of a search."""

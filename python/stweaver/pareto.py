@@ -12,8 +12,10 @@ for solution in pareto.minimize(problem, evaluations=2000).front:
 
 import contextlib
 import math
+import operator
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
@@ -62,7 +64,7 @@ class Problem:
     Either `evaluate` takes one point or `evaluate_batch` a list of them, which it answers in their order. A
     point's answer is a sequence of as many numbers as there are objectives. With `constraints` it is a pair:
     the objectives and as many numbers, each at most 0 where its constraint holds; where one does not, the
-    objectives may be None.
+    objectives may be None, NaN or infinite.
     """
 
     variables: Mapping[str, Variable]
@@ -77,7 +79,7 @@ class Solution:
     """A point with what it is."""
 
     variables: Point
-    objectives: tuple[float, ...]  # zeros where there were none
+    objectives: tuple[float, ...]  # zeros where a constraint is violated and they were no finite numbers
     violation: float  # sum of what exceeds 0 of each constraint
 
 
@@ -85,8 +87,12 @@ class Solution:
 class Result:
     """What a search found."""
 
-    front: tuple[Solution, ...]  # of all feasible points seen those that none dominates, by first objective
-    corners: tuple[Solution, ...]  # members of the population best in one objective, or in all but one
+    # Of all feasible points seen (without `archive`, of the population) those that none dominates, by first
+    # objective; of equal ones the last.
+    front: tuple[Solution, ...]
+    # Feasible members of the population that are best in all objectives but one, and those best in one that
+    # reach beyond these; but for 1/10000 of the front's extent.
+    corners: tuple[Solution, ...]
     population: tuple[Solution, ...]  # the last generation, dominated members among it
     evaluations: int
     generations: int
@@ -124,6 +130,7 @@ def minimize(
     population: int | None = None,
     executor: Executor | None = None,
     batch: int | None = None,
+    archive: bool = True,
 ) -> Result:
     """Search a problem's Pareto front with MaOEA-CS.
 
@@ -140,25 +147,35 @@ def minimize(
         population: members of a generation; None: 25 for each objective.
         executor: where points are evaluated: threads, processes, a cluster. None: here.
         batch: points of one call of `evaluate_batch`; None: a whole generation.
+        archive: keep all that no point seen dominates. That may be half of the points where there are many
+            objectives, and each new one is compared with them. False: the front is that of the last
+            population.
 
     Returns:
         The front. Ctrl-C ends the search and gives the best so far.
 
     Raises:
-        Error: the problem makes no sense, or a point has no objectives that are finite; one line says which.
+        Error: the problem or an argument makes no sense, or a feasible point has no objectives that are
+            finite; one line says which.
         Exception: whatever the function raised.
     """
     return _Run(problem, executor, batch, seconds).result(
         {
-            "evaluations": evaluations,
-            "seed": seed,
-            "population": population or 0,
-            "stagnation": stagnation or 0,
+            "evaluations": _whole("evaluations", evaluations, 1, _MOST_INT64),
+            "seed": _whole("seed", seed, 0, 2**64 - 1),
+            "population": _whole("population", population or 0, 0, _MOST_INT),
+            "stagnation": _whole("stagnation", stagnation or 0, 0, _MOST_INT64),
+            "archive": archive,
         }
     )
 
 
 _POLL = 0.005  # seconds between two looks at work that has a deadline
+
+# What C's numbers hold, and up to where a double holds every whole number.
+_MOST_INT = 2**31 - 1
+_MOST_INT64 = 2**63 - 1
+_MOST_WHOLE = 2**53
 
 _Row = list[float]
 
@@ -175,13 +192,19 @@ class _Run:
             raise Error(f"batch={batch}: must be 1 or more, and the problem needs evaluate_batch")
         if seconds is not None and not seconds >= 0:
             raise Error(f"seconds={seconds}: must be 0 or more")
+        if executor is not None and not callable(getattr(executor, "submit", None)):
+            raise Error(f"executor={executor!r}: it has no submit()")
+        if not isinstance(problem.variables, Mapping):
+            raise Error("the variables are no dictionary: give each a name")
+        _whole("objectives", problem.objectives, 1, _MOST_INT)
+        _whole("constraints", problem.constraints, 0, _MOST_INT)
         self.problem = problem
         self.executor = executor
         self.batch = batch
         self.begin = time.monotonic()
         self.deadline = math.inf if seconds is None else self.begin + seconds
 
-    def result(self, options: dict[str, int]) -> Result:
+    def result(self, options: dict[str, Any]) -> Result:
         variables = [_numbers(name, variable) for name, variable in self.problem.variables.items()]
         library = open_library()
         search = library.begin_search(variables, self.problem.objectives, **options)
@@ -190,10 +213,12 @@ class _Run:
             found = library.search_result(search)
         finally:
             library.end_search(search)
+        population = self._solutions(found["population"])
+        front = self._solutions(found["front"]) if options["archive"] else _nondominated(population)
         return Result(
-            front=tuple(sorted(self._solutions(found["front"]), key=lambda each: each.objectives)),
+            front=tuple(sorted(front, key=lambda each: each.objectives)),
             corners=self._solutions(found["corners"]),
-            population=self._solutions(found["population"]),
+            population=population,
             evaluations=found["evaluations"],
             generations=found["generations"],
             seconds=time.monotonic() - self.begin,
@@ -220,7 +245,7 @@ class _Run:
         """Append what is found out of the points in time."""
         size = 1 if self.problem.evaluate else self.batch or len(asked)
         pieces = [asked[i : i + size] for i in range(0, len(asked), size)]
-        if self.executor:
+        if self.executor is not None:
             self._submit(self.executor, pieces, rows)
             return
         for piece in pieces:
@@ -238,14 +263,14 @@ class _Run:
                 piece, future = waiting[0]
                 rows += self._rows(piece, future.result())
                 del waiting[0]
-        finally:
-            for _, future in waiting:
-                future.cancel()
-            # Ctrl-C reaches processes of ours as well.
-            for piece, future in waiting:
+        except BaseException:
+            # Others may have ended in the same way: Ctrl-C reaches processes of ours as well.
+            for piece, future in _done_of(waiting):
                 with contextlib.suppress(Exception, KeyboardInterrupt):
-                    if future.done():
-                        rows += self._rows(piece, future.result())
+                    rows += self._rows(piece, future.result())
+            raise
+        for piece, future in _done_of(waiting):
+            rows += self._rows(piece, future.result())
 
     def _is_done_in_time(self, future: Future) -> bool:
         while self.deadline < math.inf and not future.done():
@@ -262,7 +287,10 @@ class _Run:
         return cast(Callable[[Any], Any], self.problem.evaluate_batch), points
 
     def _rows(self, piece: list[_Row], answer: Any) -> list[_Row]:  # noqa: ANN401  (what the problem says)
-        outcomes = [answer] if self.problem.evaluate else list(answer)
+        try:
+            outcomes = [answer] if self.problem.evaluate else list(answer)
+        except TypeError:
+            raise Error(f"evaluate_batch gave no sequence of answers: {answer!r}") from None
         if len(outcomes) != len(piece):
             raise Error(f"evaluate_batch gave {len(outcomes)} answers for {len(piece)} points")
         return [
@@ -278,11 +306,17 @@ class _Run:
                 objectives, constraints = outcome
             except (TypeError, ValueError):
                 raise _error(point, "the answer is no pair of objectives and constraints") from None
-        exceeded = _finite(point, "constraint", constraints, self.problem.constraints)
-        violation = sum(max(0.0, value) for value in exceeded)
+        exceeded = _finite(
+            point, "constraint", _numbers_of(point, "constraint", constraints, self.problem.constraints)
+        )
+        violation = min(sum(max(0.0, value) for value in exceeded), sys.float_info.max)
+        none = [0.0] * self.problem.objectives
         if violation > 0 and objectives is None:
-            return [0.0] * self.problem.objectives + [violation]
-        return [*_finite(point, "objective", objectives, self.problem.objectives), violation]
+            return [*none, violation]
+        numbers = _numbers_of(point, "objective", objectives, self.problem.objectives)
+        if violation > 0 and not all(map(math.isfinite, numbers)):
+            return [*none, violation]
+        return [*_finite(point, "objective", numbers), violation]
 
     def _point(self, row: Sequence[float]) -> Point:
         return {
@@ -292,38 +326,84 @@ class _Run:
 
     def _solutions(self, rows: list[_Row]) -> tuple[Solution, ...]:
         width = len(self.problem.variables)
-        return tuple(Solution(self._point(row), tuple(row[width:-1]), row[-1]) for row in rows)
+        return tuple(
+            Solution(self._point(row), tuple(map(float, row[width:-1])), float(row[-1])) for row in rows
+        )
+
+
+def _done_of(waiting: list[tuple[list[_Row], Future]]) -> list[tuple[list[_Row], Future]]:
+    """Return those that are done, and cancel the others."""
+    done = []
+    for piece, future in waiting:
+        if future.done():
+            done.append((piece, future))
+        else:
+            future.cancel()
+    return done
+
+
+def _nondominated(solutions: tuple[Solution, ...]) -> tuple[Solution, ...]:
+    """Return the feasible ones that no other dominates, of equal ones the last."""
+    feasible = {each.objectives: each for each in solutions if each.violation == 0}
+    return tuple(
+        each
+        for values, each in feasible.items()
+        if not any(other != values and all(map(operator.le, other, values)) for other in feasible)
+    )
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:  # noqa: ANN401  (what was given)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise Error(f"{name}={value!r}: must be a whole number") from None
+    if not least <= number <= most:
+        raise Error(f"{name}={number}: must be {least} to {most}")
+    return number
 
 
 def _numbers(name: str, variable: Variable) -> tuple[int, float, float]:
     """Say a variable as kind, lower and upper bound."""
     if isinstance(variable, Categorical):
+        if isinstance(variable.choices, Set | Mapping):
+            raise Error(f"variable {name}: its choices have no order: give a list")
         if not len(variable.choices):
             raise Error(f"variable {name} has no choices: give one at least")
         return 2, 0, len(variable.choices) - 1
+    if not isinstance(variable, Real | Integer):
+        raise Error(f"variable {name} is {variable!r}: give a Real, an Integer or a Categorical")
     if not variable.lower <= variable.upper:
         raise Error(
             f"variable {name} lies in [{variable.lower}, {variable.upper}]: give the lower bound first"
         )
+    if isinstance(variable, Integer):
+        for bound in (variable.lower, variable.upper):
+            _whole(f"a bound of variable {name}", bound, -_MOST_WHOLE, _MOST_WHOLE)
     return int(isinstance(variable, Integer)), variable.lower, variable.upper
 
 
 def _value(variable: Variable, number: float) -> Any:  # noqa: ANN401  (a choice may be anything)
     if isinstance(variable, Categorical):
         return variable.choices[int(number)]
-    return int(number) if isinstance(variable, Integer) else number
+    return int(number) if isinstance(variable, Integer) else float(number)
 
 
-def _finite(point: Point, kind: str, values: Any, count: int) -> list[float]:  # noqa: ANN401  (as above)
-    try:
-        numbers = [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise _error(point, f"the {kind}s are no sequence of numbers: {values!r}") from None
-    if len(numbers) != count:
-        raise _error(point, f"{len(numbers)} {kind}s, not {count}")
+def _finite(point: Point, kind: str, numbers: list[float]) -> list[float]:
     for index, number in enumerate(numbers):
         if not math.isfinite(number):
             raise _error(point, f"{kind} {index} is {number}")
+    return numbers
+
+
+def _numbers_of(point: Point, kind: str, values: Any, count: int) -> list[float]:  # noqa: ANN401  (as above)
+    try:
+        if isinstance(values, str | bytes | Set | Mapping):
+            raise TypeError
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError, OverflowError):
+        raise _error(point, f"the {kind}s are no sequence of numbers: {values!r}") from None
+    if len(numbers) != count:
+        raise _error(point, f"{len(numbers)} {kind}s, not {count}")
     return numbers
 
 

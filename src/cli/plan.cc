@@ -107,11 +107,15 @@ PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
   Instance instance;
   std::vector<Lifespan> lives;
   std::vector<Bytes> sizes;
-  for (const CsvRow& row : rows) {
-    const Bytes size = checked_align_up(std::max<Bytes>(row.size, 1), alignment, "a size");
+  std::vector<CsvRow*> placed;
+  for (CsvRow& row : rows) {
+    row.offset = 0;
+    if (row.size == 0) continue;  // it takes no memory, wherever it lies
+    const Bytes size = checked_align_up(row.size, alignment, "a size");
     instance.items.push_back({.size = size, .life = row.life});
     lives.push_back(row.life);
     sizes.push_back(size);
+    placed.push_back(&row);
   }
   const SearchResult result = search(instance, {.threads = options.search.threads,
                                                 .timeout = options.search.timeout,
@@ -121,7 +125,7 @@ PlanAnswer plan_csv(const PlanCommandOptions& options, Watch& watch) {
                                                 .improved = watch.watch()});
   require_sound(check_placement(lives, sizes, result.placement));
   if (!options.output.empty()) {
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].offset = result.placement[i];
+    for (std::size_t i = 0; i < placed.size(); ++i) placed[i]->offset = result.placement[i];
     std::ostringstream file;
     write_csv(rows, file);
     write_file(options.output, file.str());

@@ -27,10 +27,10 @@ struct SearchOptions {
   std::stop_token stop = {};  ///< returns what it has, too
   bool archive = false;       ///< keep what no feasible point dominates, not the population alone
 
-  /// Measure objectives in units of their ranges in the first population, so that it does not matter whether
-  /// one is in bytes and another in seconds, and lengths in parts of the front's extent as known so far.
-  /// False: as published, where lengths in objective space are taken as they come, and objectives are equal
-  /// that agree in four decimals.
+  /// Measure objectives in units of their ranges in the population, so that it does not matter whether one is
+  /// in bytes and another in seconds, and lengths in parts of the front's extent as known so far. False: as
+  /// published, where lengths in objective space are taken as they come, and objectives are equal that agree
+  /// in four decimals.
   bool normalize = true;
 };
 
@@ -41,9 +41,11 @@ const char* name_of(End end);
 
 struct SearchResult {
   std::vector<Solution> population;  ///< the last generation, dominated members among it
-  /// With `archive`: all feasible points evaluated that no other dominates, of equal ones the first.
+  /// With `archive`: all feasible points evaluated that no other dominates, of equal ones the last.
   std::vector<Solution> archive;
-  std::vector<Solution> corners;  ///< members that are best in one objective, or in all but one
+  /// Feasible members that are best in all objectives but one, and those best in one that reach beyond these;
+  /// but for 1/10000 of the front's extent.
+  std::vector<Solution> corners;
   std::int64_t evaluations = 0;
   std::int64_t generations = 0;
   std::optional<std::int64_t> switched_at = {};  ///< evaluations when corners were stable

@@ -30,7 +30,6 @@ constexpr double kMostUnits = 1e100;
 /// The published guard against outliers, on sums of raw objectives. On a front that is a curve it can reject
 /// the far end, so that it does without where objectives are normalized, as the report does.
 constexpr double kOutlier = 1.5;
-constexpr double kNoOutlier = std::numeric_limits<double>::infinity();
 
 void check_options(const SearchOptions& options) {
   if (options.evaluations < 1) fail("a search of ", options.evaluations, " evaluations: allow 1 at least");
@@ -69,8 +68,9 @@ void check_values(std::span<const double> point, std::span<const double> objecti
 }
 
 bool all_discrete(const Problem& problem) {
-  return std::none_of(problem.variables.begin(), problem.variables.end(),
-                      [](const Variable& variable) { return variable.kind == Kind::kReal; });
+  return std::none_of(problem.variables.begin(), problem.variables.end(), [](const Variable& variable) {
+    return variable.kind == Kind::kReal && variable.lower < variable.upper;
+  });
 }
 
 Points rows_of(const Points& points, const std::vector<std::size_t>& rows) {
@@ -79,10 +79,15 @@ Points rows_of(const Points& points, const std::vector<std::size_t>& rows) {
   return chosen;
 }
 
+std::vector<std::size_t> all_of(std::size_t count) {
+  std::vector<std::size_t> all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
 /// The feasible first, then by violation.
 std::vector<std::size_t> by_violation(const std::vector<double>& violations) {
-  std::vector<std::size_t> order(violations.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order = all_of(violations.size());
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return violations[a] < violations[b]; });
   return order;
@@ -98,12 +103,10 @@ std::vector<std::size_t> places_of(const std::vector<std::size_t>& some,
 }
 
 /// The ranges of objectives; 1 where one does not differ.
-std::vector<double> ranges_of(const Points& objectives) {
-  std::vector<std::size_t> all(objectives.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  std::vector<double> units = extents_of(box_of(objectives, all));
-  for (double& unit : units) unit = unit > 0 ? unit : 1;
-  return units;
+std::vector<double> ranges_of(const Points& objectives, const std::vector<std::size_t>& among) {
+  std::vector<double> ranges = extents_of(box_of(rows_of(objectives, among), all_of(among.size())));
+  for (double& range : ranges) range = range > 0 ? std::min(range, std::numeric_limits<double>::max()) : 1;
+  return ranges;
 }
 
 /// The units in which the largest extent of the box is 1.
@@ -205,16 +208,15 @@ void Search::take(const Points& points, const Evaluations& evaluations) {
       archive_.offer(evaluations.objectives[i], {points[i].begin(), points[i].end()});
   }
   evaluations_ += static_cast<std::int64_t>(evaluated);
-  ++generations_;
+  generations_ += evaluated > 0 ? 1 : 0;
   idle_ = evaluated == 0 ? idle_ + 1 : 0;
   if (!violations_.empty()) select_population();
 }
 
 Selection Search::selection_of(const Points& objectives) {
   if (!options_.normalize) return select(objectives, capacity_, kOutlier);
-  if (!are_units_known_) units_ = ranges_of(objectives);
-  are_units_known_ = are_units_known_ || 2 * objectives.size() >= capacity_;
-  return select(in_units(objectives, fitted_units(units_, box_)), capacity_, kNoOutlier);
+  if (units_.empty()) units_ = ranges_of(objectives, all_of(objectives.size()));
+  return select(in_units(objectives, fitted_units(units_, box_)), capacity_, std::nullopt);
 }
 
 void Search::select_population() {
@@ -226,6 +228,7 @@ void Search::select_population() {
   const Selection selection = selection_of(objectives);
   box_ = box_of(objectives, selection.corners);
   corners_ = places_of(selection.corners, selection.members);
+  units_ = ranges_of(objectives, selection.members);
   std::vector<std::size_t> members;
   members.reserve(capacity_);
   for (const std::size_t i : selection.members) members.push_back(best[i]);
@@ -265,7 +268,8 @@ Solution Search::solution(std::size_t i) const {
 SearchResult Search::result() const {
   SearchResult result;
   for (std::size_t i = 0; i < violations_.size(); ++i) result.population.push_back(solution(i));
-  for (const std::size_t i : corners_) result.corners.push_back(solution(i));
+  for (const std::size_t i : corners_)
+    if (violations_[i] == 0) result.corners.push_back(solution(i));
   for (const auto& entry : archive_.entries()) result.archive.push_back({entry.payload, entry.objectives, 0});
   result.evaluations = evaluations_;
   result.generations = generations_;

@@ -64,8 +64,7 @@ class Search {
   std::vector<std::size_t> corners_;
   Archive<std::vector<double>> archive_;  // of variables
   Box box_;
-  std::vector<double> units_;     // the ranges of objectives in the first population
-  bool are_units_known_ = false;  // false while too few members are feasible to tell
+  std::vector<double> units_;  // of objectives: their ranges in the population
 
   std::unordered_set<std::uint64_t> seen_;  // hashes of points, of discrete problems only
   std::int64_t evaluations_ = 0;

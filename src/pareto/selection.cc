@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -100,7 +101,7 @@ void add_corner(const Points& objectives, std::size_t i, Indices& corners) {
 /// The members of the front that are nearest to the axes (best in all objectives but one), and those that are
 /// best in one objective where they enlarge the box of the former.
 Indices corners_of(const Points& objectives, const Indices& front, std::span<const double> ideal,
-                   double outlier) {
+                   std::optional<double> outlier) {
   const std::size_t count = objectives.dimension();
   Indices nearest;
   for (std::size_t k = 0; k < count; ++k)
@@ -114,8 +115,8 @@ Indices corners_of(const Points& objectives, const Indices& front, std::span<con
   for (const std::size_t i : nearest) add_corner(objectives, i, corners);
   for (std::size_t k = 0; k < count && !others.empty(); ++k) {
     const std::size_t best = first_least(others, [&](std::size_t i) { return objectives[i][k]; });
-    if (!is_nowhere_above(objectives[best], box) && sum_of(objectives[best]) < outlier * sum_of(box))
-      add_corner(objectives, best, corners);
+    const bool is_outlier = outlier && !(sum_of(objectives[best]) < *outlier * sum_of(box));
+    if (!is_nowhere_above(objectives[best], box) && !is_outlier) add_corner(objectives, best, corners);
   }
   return corners;
 }
@@ -207,7 +208,7 @@ Box box_of(const Points& objectives, const std::vector<std::size_t>& corners) {
   return {least(objectives), greatest(objectives, corners)};
 }
 
-Selection select(const Points& objectives, std::size_t count, double outlier) {
+Selection select(const Points& objectives, std::size_t count, std::optional<double> outlier) {
   const Indices front = rounded_front(objectives);
   const Indices corners = corners_of(objectives, front, least(objectives), outlier);
   const Box box = box_of(objectives, corners);

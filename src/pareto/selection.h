@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "pareto/points.h"
@@ -22,8 +23,8 @@ struct Selection {
 Box box_of(const Points& objectives, const std::vector<std::size_t>& corners);
 
 /// Selects `count` of the points, all if there are no more; `count` is twice the objectives at least. Members
-/// that are best in one objective enlarge the box while their sum of objectives is below `outlier` times its
-/// nadir's.
-Selection select(const Points& objectives, std::size_t count, double outlier);
+/// that are best in one objective enlarge the box; with an `outlier`, only while their sum of objectives is
+/// below that many times its nadir's.
+Selection select(const Points& objectives, std::size_t count, std::optional<double> outlier);
 
 }  // namespace stweaver::pareto

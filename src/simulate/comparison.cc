@@ -38,7 +38,7 @@ bool measures(const Trace& trace, AllocatorKind kind) {
   try {
     return parse_settings(trace.settings).expandable_segments == (kind == AllocatorKind::kExpandable);
   } catch (const Error&) {
-    return false;  // settings newer than this program
+    return false;  // of no allocator of PyTorch's, or damaged
   }
 }
 

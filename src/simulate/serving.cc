@@ -147,7 +147,7 @@ std::string settings_text_of(const Trace& trace, AllocatorKind kind) {
   try {
     if (parse_settings(trace.settings).expandable_segments == expandable) return trace.settings;
   } catch (const Error&) {
-    return ours;  // the trace's are newer than this program
+    return ours;  // the trace's are of no allocator of PyTorch's, or damaged
   }
   return trace.settings.empty() ? ours : text(trace.settings, ',', ours);  // the last one counts
 }

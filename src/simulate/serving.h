@@ -62,8 +62,8 @@ struct Serving {
   std::vector<std::string> log;    ///< what STWeaver said of its plans, line by line
 };
 
-/// PyTorch's allocator as the trace had it, with or without expandable segments. The defaults where it had
-/// settings that this program does not know. A share of the device's memory is left out: its size is not
+/// PyTorch's allocator as the trace had it, with or without expandable segments. The defaults where its
+/// settings are none of PyTorch's own allocator. A share of the device's memory is left out: its size is not
 /// known.
 AllocatorSettings settings_of(const Trace& trace, AllocatorKind kind);
 /// The same as text, as PyTorch would have been given it.

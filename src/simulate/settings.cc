@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,21 +15,6 @@ namespace stweaver {
 namespace {
 
 using Divisions = decltype(AllocatorSettings::roundup_power2_divisions);
-
-// Known to PyTorch, and without influence on what is reserved: pinned host memory, locking, graph capture,
-// how an error comes about, how much address space an expandable segment sets aside.
-constexpr std::array<std::string_view, 14> kIgnoredKeys = {
-    "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
-    "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
-    "pinned_num_register_threads",    "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb", "pinned_free_catch_all",
-    "pinned_max_round_threshold_mb",  "pinned_max_cached_size_mb",
-    "throw_on_cudamalloc_oom",        "graph_capture_record_stream_reuse",
-    "expandable_segments_reserve",    "expandable_segments_reserve_by_class"};
-
-bool is_ignored(std::string_view key) {
-  return std::find(kIgnoredKeys.begin(), kIgnoredKeys.end(), key) != kIgnoredKeys.end();
-}
 
 // The limits of other settings depend on this one, so it is read before them, wherever it stands.
 constexpr std::string_view kSegmentSizeKey = "large_segment_size_mb";
@@ -56,7 +42,7 @@ std::vector<std::string> tokens_of(std::string_view text) {
 /// Walks over the tokens of a settings string; every refusal names the key it is reading.
 class SettingsReader {
  public:
-  explicit SettingsReader(std::string_view text) : tokens_(tokens_of(text)) {}
+  explicit SettingsReader(std::string_view text) : tokens_(tokens_of(text)) { skip_commas(); }
 
   [[nodiscard]] bool at_end() const { return next_ == tokens_.size(); }
   [[nodiscard]] bool at(std::string_view token) const { return !at_end() && tokens_[next_] == token; }
@@ -86,21 +72,16 @@ class SettingsReader {
 
   std::int64_t whole_number() {
     const std::string value = word();
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < 0 || number > kLargestNumber) {
-      refuse("wants a whole number, not '", value, "'");
-    }
-    return number;
+    const auto number = number_at_begin<std::int64_t>(value);
+    if (!number || *number < 0 || *number > kLargestNumber) refuse("wants a whole number, not '", value, "'");
+    return *number;
   }
 
   double fraction() {
     const std::string value = word();
-    double number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size())
-      refuse("wants a number, not '", value, "'");
-    return number;
+    const auto number = number_at_begin<double>(value);
+    if (!number) refuse("wants a number, not '", value, "'");
+    return *number;
   }
 
   /// A size given in MiB, at least `least`.
@@ -121,6 +102,7 @@ class SettingsReader {
 
   void end_of_setting() {
     if (!at_end()) expect(",");
+    skip_commas();
   }
 
   template <typename... Parts>
@@ -130,6 +112,20 @@ class SettingsReader {
 
  private:
   static constexpr std::int64_t kLargestNumber = std::int64_t{1} << 40U;  // in MiB still a Bytes
+
+  void skip_commas() {
+    while (at(",")) ++next_;
+  }
+
+  /// What follows the number does not count: to PyTorch, "128MB" is 128.
+  template <typename Number>
+  static std::optional<Number> number_at_begin(std::string_view word) {
+    if (word.starts_with('+')) word.remove_prefix(1);
+    Number number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc{}) return std::nullopt;
+    return number;
+  }
 
   std::vector<std::string> tokens_;
   std::size_t next_ = 0;
@@ -208,10 +204,8 @@ void read_setting(SettingsReader& reader, const std::string& key, AllocatorSetti
   } else if (key == "backend") {
     const std::string backend = reader.word();
     if (backend != "native") reader.refuse("'", backend, "' is not simulated, only 'native' is");
-  } else if (key == kSegmentSizeKey || is_ignored(key)) {
-    reader.skip_value();
   } else {
-    reader.refuse("is not a setting that is known here");
+    reader.skip_value();  // the segment size, which was read before, or nothing that is known here
   }
 }
 

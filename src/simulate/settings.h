@@ -33,8 +33,9 @@ struct AllocatorSettings {
                                ///< no setting of PyTorch's, but what it does from 2.13 on (Trace::settings)
 };
 
-/// Reads PyTorch's syntax, e.g. "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". Keys that do
-/// not influence where a block lies are accepted and ignored. Error, naming the key, for anything else.
+/// Reads PyTorch's syntax, e.g. "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". Other keys
+/// are ignored: those that PyTorch has beside these do not influence where a block lies. Error, naming the
+/// key, for values that PyTorch refuses, and for a backend other than its own allocator.
 /// (c10/core/AllocatorConfig.cpp, c10/cuda/CUDAAllocatorConfig.cpp)
 AllocatorSettings parse_settings(std::string_view text);
 

@@ -97,6 +97,7 @@ class Reconstruction {
         reserve_changes_.push_back({now_, entry.size});
         break;
       case Action::kSegmentShrink:
+        end_overlapping(entry.address, entry.size);
         reserve_changes_.push_back({now_, -entry.size});
         break;
       case Action::kOom:
@@ -125,7 +126,9 @@ class Reconstruction {
   }
 
   void complete(const HistoryEntry& entry) {
-    end(find(entry));
+    const Handle handle = find(entry);
+    end(handle);
+    if (!completes_) ended_early_[entry.address] = handle;
     live_.erase(entry.address);
   }
 
@@ -202,6 +205,11 @@ class Reconstruction {
       end_idle(segment);
       for (const HistoryBlock& block : segment.blocks) {
         if (live_.contains(block.address)) continue;
+        if (const auto ended = ended_early_.find(block.address);
+            block.pending && ended != ended_early_.end()) {
+          request(ended->second).life.upper = kForever;
+          continue;
+        }
         end_overlapping(block.address, block.size);
         const Time dropped = block.pending ? kBeforeRecording : kForever;
         live_[block.address] = add_before(block.size, dropped, segment.stream, segment.pool);
@@ -298,7 +306,8 @@ class Reconstruction {
   std::vector<Request> before_;
   std::vector<Request> recorded_;
   std::vector<Reserve> reserve_changes_;
-  Live live_;  // by address
+  Live live_;         // by address
+  Live ended_early_;  // likewise the last of those that may be pending still: nobody tells
   Time now_ = 0;
   std::int64_t frees_ = 0;
   std::int64_t micros_ = 0;  // of the entry in hand

@@ -84,8 +84,9 @@ struct DeviceHistory {
 /// - What is freed or still in use without having been allocated was there before recording.
 /// - A free_requested directly followed by its free_completed is one event, else each is one.
 /// - Recording may have been off for a while. Then an allocation can come where something else is still in
-///   use, or something in use can turn out to be gone at the end: its free is set just before that, as an
-///   event. Error when the history holds no frees at all (skip_actions), because no lifespan is known then.
+///   use, or something in use can turn out to be gone when its segment goes or at the end: its free is set
+///   just before that, as an event. Error when the history holds no frees at all (skip_actions), because no
+///   lifespan is known then.
 Trace reconstruct(const DeviceHistory& history);
 
 }  // namespace stweaver

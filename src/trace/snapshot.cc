@@ -445,8 +445,9 @@ class SnapshotReader {
     const bool known = document_.kind(settings) == PickleKind::kDict;
     std::string conf(known ? string_or(settings, kAllocConf, string_or(settings, kCudaAllocConf, "")) : "");
     const bool expandable = (known && is_true(settings, kExpandableSegments)) || has_expandable_segment();
-    if (expandable && conf.find(kKeys[kExpandableSegments]) == std::string::npos)
-      add_setting("expandable_segments:True", conf);
+    constexpr std::string_view kExpandable = "expandable_segments:True";
+    if (expandable && conf.find(kExpandable) == std::string::npos)
+      add_setting(kExpandable, conf);                                    // the last one counts
     if (known && !is_none(document_.get(settings, kMaxRoundThreshold)))  // from torch 2.13 on
       add_setting("oldest_first:True", conf);
     return conf;
@@ -489,7 +490,7 @@ class SnapshotReader {
   }
 
   /// Room for every address, size and clock time, and for the sum of a few.
-  static constexpr std::int64_t kRange = std::int64_t{1} << 59;
+  static constexpr std::int64_t kRange = kMostMemory;
   static constexpr std::uint32_t kNoText = UINT32_MAX;
   static constexpr std::uint32_t kNoSite = UINT32_MAX;
 

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -17,6 +19,7 @@
 #include "base/error.h"
 #include "pareto/dominance.h"
 #include "pareto/random_search.h"
+#include "pareto/selection.h"
 
 namespace stweaver::pareto {
 namespace {
@@ -27,6 +30,7 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Le;
+using testing::Not;
 using testing::SizeIs;
 
 using In = std::span<const double>;
@@ -93,6 +97,62 @@ TEST(Minimize, FindsTheCornersOfTheFront) {
     for (const Solution& corner : result.corners) best = std::min(best, corner.objectives[k]);
     EXPECT_LT(best, 0.01) << k;
   }
+}
+
+/// A front from (0, 1) to (1, 0). Where `fails` says so the second objective is a penalty.
+Problem failing_problem(double penalty, std::function<bool(In)> fails) {
+  return {.variables = std::vector<Variable>(6, real_variable(0, 1)),
+          .objectives = 2,
+          .evaluate = [penalty, fails = std::move(fails)](In x, Out f) {
+            f[0] = x[0];
+            f[1] = 1 - std::sqrt(x[0]);
+            for (const double other : x.subspan(1)) f[1] += other * other;
+            if (fails(x)) f[1] = penalty;
+            return 0.0;
+          }};
+}
+
+TEST(Minimize, FindsAFrontBesidePenalties) {
+  const std::vector<std::pair<double, std::function<bool(In)>>> cases = {
+      {1e9, [](In x) { return x[1] > 0.9; }},  // one in ten
+      {1e30, [](In x) { return x[1] > 0.2; }},
+      {1e5, [](In x) { return x[1] + x[2] > 0.3; }}};
+  for (const auto& [penalty, fails] : cases) {
+    const SearchResult result = minimize(failing_problem(penalty, fails), {.evaluations = 5'000});
+    Box box{.ideal = {9, 9}, .nadir = {-9, -9}};
+    for (const Solution& member : result.population) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        box.ideal[k] = std::min(box.ideal[k], member.objectives[k]);
+        box.nadir[k] = std::max(box.nadir[k], member.objectives[k]);
+      }
+    }
+    EXPECT_THAT(box.ideal, Each(Le(0.05))) << penalty;
+    EXPECT_THAT(box.nadir, Each(AllOf(Ge(0.95), Le(1.3)))) << penalty;
+  }
+}
+
+TEST(Minimize, HasNoCornersWhereNothingIsFeasible) {
+  Problem problem = corners_problem(3);
+  problem.evaluate = [](In, Out f) {
+    std::fill(f.begin(), f.end(), 0.0);
+    return 1.0;
+  };
+  const SearchResult result = minimize(problem, {.evaluations = 500});
+  EXPECT_THAT(result.corners, IsEmpty());
+  EXPECT_THAT(result.population, Not(IsEmpty()));
+}
+
+TEST(Minimize, KnowsAVariableThatCannotVaryForADiscreteOne) {
+  Problem problem{.variables = {real_variable(1, 1), integer_variable(0, 3)},
+                  .objectives = 1,
+                  .evaluate = [](In x, Out f) {
+                    f[0] = x[1];
+                    return 0.0;
+                  }};
+  const SearchResult result = minimize(problem, {.evaluations = 5'000});
+  EXPECT_EQ(result.end, End::kNoNewPoints);
+  EXPECT_EQ(result.evaluations, 4);
+  EXPECT_THAT(result.generations, Le(4));
 }
 
 TEST(Minimize, GivesTheSameOnAnyNumberOfThreads) {

@@ -1,6 +1,7 @@
 #include "pareto/selection.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -44,6 +45,17 @@ TEST(Select, EnlargesTheBoxByWhatIsBestInOneObjective) {
 TEST(Select, LetsNoOutlierEnlargeTheBox) {
   const Points front = points_of({{0.1, 0.1, 1}, {0.1, 1, 0.1}, {1, 0.1, 0.1}, {0, 50, 50}});
   EXPECT_THAT(select(front, 6, kOutlier).corners, UnorderedElementsAre(0, 1, 2));
+}
+
+TEST(Select, KnowsNoOutliersUnlessItIsTold) {
+  // Sums of objectives that are negative would tell nothing.
+  for (const double shift : {0.0, -8.0}) {
+    std::vector<std::vector<double>> rows = {
+        {0, 0, 1}, {1, 1, 0}, {0.7, 0.7, 0.7}, {0.38, 0.38, 0.92}, {0.92, 0.92, 0.38}};
+    for (std::vector<double>& row : rows)
+      for (double& value : row) value += shift;
+    EXPECT_THAT(select(points_of(rows), 6, std::nullopt).corners, ElementsAre(2, 0, 1)) << shift;
+  }
 }
 
 TEST(Select, DropsWhatLiesOutsideOfTheBoxFirst) {

@@ -125,6 +125,14 @@ def test_an_instance_without_buffers_needs_no_memory(answer: Answer, tmp_path: P
     assert (document["requests"], document["peak"], document["ratio"]) == (0, 0, 1)
 
 
+def test_what_has_no_size_takes_no_memory(answer: Answer, tmp_path: Path) -> None:
+    csv, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    csv.write_text("id,lower,upper,size\n0,0,5,10\n1,0,5,0\n2,1,4,0\n")
+    planned = answer("plan", csv, "-o", out, "--capacity", "10")
+    assert (planned["peak"], planned["lower_bound"], planned["requests"]) == (10, 10, 3)
+    assert answer("check", out, csv)["ok"] is True
+
+
 def test_check_says_no_to_offsets_that_collide(answer: Answer, csv: Path, tmp_path: Path) -> None:
     placed = tmp_path / "placed.csv"
     header, *rows = SMALL_CSV.splitlines()

@@ -216,6 +216,9 @@ def test_ctrl_c_reaches_processes_too_and_gives_the_best_so_far(tmp_path: Path) 
         ((1.0,), "1 objectives, not 2"),
         (None, "no sequence of numbers"),
         (("a", "b"), "no sequence of numbers"),
+        ("12", "no sequence of numbers"),
+        ({1.0, 2.0}, "no sequence of numbers"),
+        ((10**400, 1.0), "no sequence of numbers"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error_that_names_the_point(
@@ -235,7 +238,7 @@ def test_an_answer_that_is_none_is_an_error_that_names_the_point(
         (Problem(VARIABLES, 2), {}, "one of evaluate and evaluate_batch"),
         (Problem(VARIABLES, 2, cost, cost_of_all), {}, "one of evaluate and evaluate_batch"),
         (Problem({}, 2, cost), {}, "no variables"),
-        (Problem(VARIABLES, 0, cost), {}, "no objectives"),
+        (Problem(VARIABLES, 0, cost), {}, "objectives=0: must be 1 to"),
         (Problem({"x": Real(1, 0)}, 2, cost), {}, r"variable x lies in \[1, 0\]"),
         (Problem({"x": Real(0, float("inf"))}, 2, cost), {}, "finite bounds"),
         (Problem({"k": Categorical([])}, 2, cost), {}, "variable k has no choices"),
@@ -243,7 +246,20 @@ def test_an_answer_that_is_none_is_an_error_that_names_the_point(
         (Problem(VARIABLES, 2, evaluate_batch=lambda _: []), {}, "0 answers for 50 points"),
         (PROBLEM, {"batch": 2}, "needs evaluate_batch"),
         (PROBLEM, {"seconds": -1}, "seconds=-1"),
-        (PROBLEM, {"evaluations": 0}, "0 evaluations"),
+        (PROBLEM, {"evaluations": 0}, "evaluations=0: must be 1 to"),
+        (PROBLEM, {"evaluations": 2**64 + 5}, "evaluations=18446744073709551621: must be 1 to"),
+        (PROBLEM, {"evaluations": 1e4}, "evaluations=10000.0: must be a whole number"),
+        (PROBLEM, {"population": 2**31}, "population=2147483648: must be 0 to"),
+        (PROBLEM, {"seed": -1}, "seed=-1: must be 0 to"),
+        (PROBLEM, {"executor": 4}, "executor=4: it has no submit"),
+        (Problem(VARIABLES, 2**32 + 2, cost), {}, "objectives=4294967298: must be"),
+        (Problem(VARIABLES, 2, cost, constraints=-1), {}, "constraints=-1: must be"),
+        (Problem({"x": (0, 1)}, 2, cost), {}, "variable x is .0, 1.: give a Real"),  # type: ignore[dict-item]
+        (Problem([Real(0, 1)], 2, cost), {}, "no dictionary"),  # type: ignore[arg-type]
+        (Problem({"k": Categorical({1, 2})}, 2, cost), {}, "no order"),  # type: ignore[arg-type]
+        (Problem({"n": Integer(2**53 + 1, 2**53 + 1)}, 2, cost), {}, "a bound of variable n=9007"),
+        (Problem({"n": Integer(0.5, 3)}, 2, cost), {}, "a bound of variable n=0.5"),  # type: ignore[arg-type]
+        (Problem(VARIABLES, 2, evaluate_batch=lambda _: None), {}, "no sequence of answers"),  # type: ignore[arg-type, return-value]
     ],
 )
 def test_what_makes_no_sense_is_an_error_of_one_line(
@@ -252,6 +268,71 @@ def test_what_makes_no_sense_is_an_error_of_one_line(
     with pytest.raises(Error, match=complaint) as error:
         minimize(problem, **options)
     assert "\n" not in str(error.value)
+
+
+def test_a_point_that_a_constraint_rules_out_may_have_any_objectives() -> None:
+    def evaluate(point: Point) -> tuple[tuple[float, float] | None, list[float]]:
+        if point["x"] < 0.3:
+            return (float("nan"), 1.0), [1.0, 0.0]
+        if point["x"] < 0.5:
+            return (1.0, float("inf")), [1e308, 1e308]
+        return (point["x"], 1 - point["x"]), [0.0, -1.0]
+
+    result = minimize(Problem({"x": Real(0, 1)}, 2, evaluate, constraints=2), evaluations=500)
+    assert result.front
+    assert all(solution.variables["x"] >= 0.5 for solution in result.front)
+
+
+def test_whole_numbers_of_real_variables_are_floats() -> None:
+    seen: list[Any] = []
+
+    def evaluate(point: Point) -> tuple[float, float]:
+        seen.append(point["x"])
+        return point["x"], 4 - point["x"]
+
+    result = minimize(Problem({"x": Real(0, 4)}, 2, evaluate), evaluations=500)
+    assert 0 in seen
+    assert {type(value) for value in seen} == {float}
+    assert {type(value) for solution in result.front for value in solution.objectives} == {float}
+
+
+def test_what_a_function_raises_comes_out_although_time_is_up() -> None:
+    def evaluate(point: Point) -> tuple[float, float]:
+        calls.append(point)
+        if len(calls) > 1:
+            raise ValueError("broken")
+        time.sleep(0.5)
+        return cost(point)
+
+    calls: list[Point] = []
+    with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="broken"):
+        minimize(Problem(VARIABLES, 2, evaluate), seconds=0.1, executor=threads)
+
+
+def test_an_executor_without_work_is_one() -> None:
+    class Empty(ThreadPoolExecutor):
+        submitted = 0
+
+        def __len__(self) -> int:
+            return 0
+
+        def submit(self, *arguments: Any, **others: Any) -> Any:  # noqa: ANN401  (as its base)
+            self.submitted += 1
+            return super().submit(*arguments, **others)
+
+    with Empty(1) as executor:
+        result = few(PROBLEM, executor=executor)
+    assert executor.submitted == result.evaluations
+
+
+def test_without_an_archive_the_front_is_that_of_the_population() -> None:
+    whole, last = few(PROBLEM), few(PROBLEM, archive=False)
+    assert last.population == whole.population
+    assert all(solution in whole.population for solution in last.front)
+    assert len(last.front) <= len(whole.front)
+    front = [solution.objectives for solution in last.front]
+    assert front == sorted(front)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(front))
 
 
 def test_the_example_of_the_document_runs(capsys: pytest.CaptureFixture[str]) -> None:

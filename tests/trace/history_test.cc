@@ -108,6 +108,21 @@ TEST(History, FreesAtTheEndWhatTheSegmentsDoNotHold) {
   EXPECT_EQ(trace.end, 6);
 }
 
+TEST(History, FreesWhatASegmentHeldWhenItGoes) {
+  const Trace trace = traced(history({alloc(0, 100), alloc(4096, 100), alloc(512, 9), completed(512, 9),
+                                      entry(Action::kSegmentShrink, 0, 2048), alloc(0, 7)}));
+  expect_same(
+      trace.requests,
+      {{100, {0, 4}, 4}, {100, {1, kForever}, kForever}, {9, {2, 3}, 3}, {7, {5, kForever}, kForever}},
+      "request");
+}
+
+TEST(History, KnowsAPendingBlockWhereNobodyTellsWhenFreesComplete) {
+  DeviceHistory made = history({alloc(0, 100), requested(0, 100), alloc(512, 9)});
+  made.segments = {{0, 8192, 0, 0, {{0, 100, true}, {512, 9, false}}}};
+  expect_same(traced(made).requests, {{100, {0, kForever}, 1}, {9, {2, kForever}, kForever}}, "request");
+}
+
 TEST(History, RefusesARecordingWithoutFrees) {
   EXPECT_THAT(refusal([] {
                 reconstruct(history({alloc(0, 1), alloc(0, 2)}));

@@ -140,6 +140,23 @@ TEST(Snapshot, KeepsTheSettingsThatNameExpandableSegmentsAlready) {
             "expandable_segments:True");
 }
 
+TEST(Snapshot, BelievesTheSwitchOfExpandableSegmentsMoreThanTheText) {
+  for (const std::string before : {"expandable_segments_reserve:1.5", "expandable_segments:False"}) {
+    const std::string settings =
+        pickles::dict({{"PYTORCH_ALLOC_CONF", pickles::string(before)}, {"expandable_segments", "\x88"}});
+    EXPECT_EQ(read_one(pickles::snapshot(kOneAllocation, {}, {{"allocator_settings", settings}})).settings,
+              before + ",expandable_segments:True");
+  }
+}
+
+TEST(Snapshot, ReadsARequestAsLargeAsPyTorchWritesDown) {
+  const std::int64_t size = (std::int64_t{1} << 60) - 1;
+  const std::string oom = pickles::dict({{"action", pickles::string("oom")},
+                                         {"size", pickles::integer(size)},
+                                         {"device_free", pickles::integer(7)}});
+  EXPECT_EQ(read_one(pickles::snapshot({pickles::entry("alloc", 0, 1), oom})).ooms.front().size, size);
+}
+
 TEST(Snapshot, TellsTheOrderOfEqualBlocksByASettingThatLaterReleasesWrite) {
   const std::string settings = pickles::dict({{"PYTORCH_ALLOC_CONF", pickles::string("max_split_size_mb:64")},
                                               {"max_round_threshold", pickles::integer(0)}});
