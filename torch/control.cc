@@ -173,6 +173,15 @@ std::string json_of(const std::optional<Simulated>& simulated) {
       .json();
 }
 
+std::string json_of(const PlanFiles& files) {
+  return Object()
+      .add("slots", files.followed.slots)
+      .add("refused", files.followed.refused)
+      .add("removed", files.removed)
+      .add("saved", static_cast<std::int64_t>(files.saved))
+      .json();
+}
+
 std::string json_of(const Session& session, int device) {
   const RuntimeStatistics now = session.allocator(device)->statistics();
   return Object()
@@ -204,6 +213,7 @@ std::string json_of(const Session& session, int device) {
       .add("nanoseconds", now.nanoseconds)
       .put("mapping", json_of(now.mapping))
       .put("simulated", json_of(session.simulated(device)))
+      .put("saved_plan", json_of(session.plan_files(device)))
       .json();
 }
 

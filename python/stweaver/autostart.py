@@ -155,7 +155,7 @@ def _finish(process: int, files: Files) -> None:
     earlier = _simulated_earlier(files)
     lines = [
         *_unwritten(stats.log),
-        *summary.lines(stats, lambda device: _fate(device, files, stats.log), earlier),
+        *summary.lines(stats, lambda device: _fate(device, files), earlier),
     ]
     try:
         known = {device.device: device.simulated for device in stats.devices}
@@ -193,66 +193,49 @@ def _unwritten(log: Sequence[str]) -> list[str]:
     return [re.sub(r"^stweaver\[\d+\]: ", "", line) for line in log if ": cannot be written" in line]
 
 
-def _fate(device: DeviceStats, files: Files, log: Sequence[str]) -> str:
+def _fate(device: DeviceStats, files: Files) -> str:
     """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
     plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
-    removed = _said(log, device.device, "removed the plan")  # by the session, before this end
-    if plan is not None and removed:
-        return f"did not follow {plan.name}: {removed}; the next run makes another"
-    if plan is not None and not plan.is_file() and _began_with_a_plan(log, device.device):
-        return f"followed {plan.name}, which is no longer there"
-    if plan is None or not plan.is_file():
-        made = summary.fate_of(device)
-        if saved is None or not saved.is_file():
-            return made
-        return f"{made}, saved {saved.name} for the next run"
-    refused = _said(_until_followed(log, device.device), device.device, "not following the plan")
-    refused = refused.removeprefix(f"{plan}: ")  # what is wrong with the file itself
+    began = device.saved_plan
+    if plan is None:
+        return _fate_of_own(device, saved)
+    if began.removed:  # before this end
+        return f"did not follow {plan.name}: {began.removed}; the next run makes another"
+    refused = began.refused.removeprefix(f"{plan}: ")  # what is wrong with the file itself
+    if not plan.is_file():
+        was_followed = began.slots > 0 and not refused and device.plans > 0
+        return (
+            f"followed {plan.name}, which is no longer there" if was_followed else _fate_of_own(device, saved)
+        )
     if not refused and device.served.share >= GOOD_SHARE:
         return f"followed {plan.name}"
     if device.why_no_plan.startswith("steps differ"):
         return f"no plan: {device.why_no_plan}"
-    if not refused and device.served.hits + device.served.misses < _requests_of(plan):
+    if not refused and device.served.hits + device.served.misses < began.slots:
         return f"ended before a step of {plan.name} was over"
     fate = f"did not follow {plan.name}: {refused or device.why_no_plan or 'it did not fit'}"
     if refused and device.plans > 0:
         fate += f"; {summary.fate_of(device)}"
     if plan != saved:
         return fate
-    if refused and any(line.endswith(f": saved a plan for the next run as {plan}") for line in log):
+    if refused and began.saved:
         return f"{fate}, saved {plan.name} for the next run"
+    return f"{fate}; {_removed(plan)}"
+
+
+def _fate_of_own(device: DeviceStats, saved: Path | None) -> str:
+    """Say what became of a plan of this run."""
+    made = summary.fate_of(device)
+    return f"{made}, saved {saved.name} for the next run" if saved is not None and saved.is_file() else made
+
+
+def _removed(plan: Path) -> str:
+    """Remove a plan that did not fit, and say so."""
     try:
         plan.unlink(missing_ok=True)  # another job may have removed it
     except OSError as error:  # a folder that is only to be read
-        return f"{fate}; it cannot be removed: {error.strerror}"
-    return f"{fate}; the next run makes another"
-
-
-def _requests_of(plan: Path) -> int:
-    """Return how many requests the plan has, of a step at least; 0 where its file does not say."""
-    try:
-        with plan.open(encoding="utf-8", errors="replace") as lines:
-            count = next((line for line in lines if line.startswith("slots ")), "").split()[1:]
-    except OSError:
-        return 0
-    return int(count[0]) if count and count[0].isdecimal() else 0
-
-
-def _until_followed(log: Sequence[str], device: int) -> Sequence[str]:
-    """Return what was said before the device followed a plan, the saved one or its own."""
-    begin = f"stweaver[{device}]: following a plan "
-    return log[: next((i for i, line in enumerate(log) if line.startswith(begin)), len(log))]
-
-
-def _began_with_a_plan(log: Sequence[str], device: int) -> bool:
-    """Tell whether the device followed a plan from its first request on: a saved one."""
-    return any(line.startswith(f"stweaver[{device}]: following a plan from step 0 ") for line in log)
-
-
-def _said(log: Sequence[str], device: int, what: str) -> str:
-    """Return why the session said that of the device, the first time; empty if it never did."""
-    begin = f"stweaver[{device}]: {what}: "
-    return next((line.removeprefix(begin) for line in log if line.startswith(begin)), "")
+        return f"it cannot be removed: {error.strerror}"
+    return "the next run makes another"
 
 
 def _of_device(path: Path | None, device: int) -> Path | None:

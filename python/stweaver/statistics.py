@@ -74,6 +74,16 @@ class Simulated:
 
 
 @dataclass(frozen=True)
+class SavedPlan:
+    """What became of the plan that a device was to begin with, and of the one for its next run."""
+
+    slots: int = 0  # of the one to begin with; 0 where there is none that can be read
+    refused: str = ""  # why it was not followed; empty where it was, or may be yet
+    removed: str = ""  # why the session removed it; empty where it did not
+    saved: bool = False  # one for the next run
+
+
+@dataclass(frozen=True)
 class DeviceStats:
     """One device, since the session first served it."""
 
@@ -104,6 +114,7 @@ class DeviceStats:
     ooms: int
     nanoseconds: int  # spent in STWeaver, as in Step
     mapping: ArenaMapping
+    saved_plan: SavedPlan = SavedPlan()
     simulated: Simulated | None = None  # where the job's first steps were recorded, on a GPU
 
     @property
@@ -219,9 +230,14 @@ def _device(fields: Mapping[str, Any]) -> DeviceStats:
             "step": _step(fields["step"]),
             "last_step": _step(fields["last_step"]),
             "mapping": ArenaMapping(**_known(ArenaMapping, fields["mapping"])),
+            "saved_plan": _saved_plan(fields.get("saved_plan", {})),
             "simulated": parse_simulated(fields.get("simulated")),
         }
     )
+
+
+def _saved_plan(fields: Mapping[str, Any]) -> SavedPlan:
+    return SavedPlan(**_known(SavedPlan, fields) | {"saved": bool(fields.get("saved"))})
 
 
 def parse_simulated(fields: Mapping[str, Any] | None) -> Simulated | None:

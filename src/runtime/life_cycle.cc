@@ -66,13 +66,16 @@ LifeCycle::LifeCycle(RuntimeAllocator& allocator, LifeCycleOptions options, cons
       return plan_step(trace, gaps, enough);
     };
   allocator_.place_unplanned(options_.place_unplanned);
-  if (!saved || !begin_with(saved)) start_recording();
+  if (saved && begin_with(saved)) return;
+  fate_.refused = why_no_plan_;
+  start_recording();
 }
 
 /// Whether there is such a plan and it tells what to do.
 bool LifeCycle::begin_with(const SavedPlan& saved) {
   try {
     auto plan = std::make_shared<const PlanIndex>(checked(saved()));
+    fate_.slots = std::ssize(plan->plan().slots);
     if (const std::string objection = objection_to(plan->plan(), policy_); !objection.empty()) {
       if (plan->plan().shape == StepShape::kFixed) fail(objection);
       rest(policy_.most_patience, objection);
@@ -115,9 +118,9 @@ void LifeCycle::begin_step() {
       if (steps_ >= policy_.first_adoption && (made_ || is_ready(planner_))) take_plan();
       return;
     case Stage::kWaiting:
-      if (steps_ >= policy_.first_adoption && !follow(std::exchange(saved_, nullptr), false))
-        start_recording();
-      return;
+      if (steps_ < policy_.first_adoption || follow(std::exchange(saved_, nullptr), false)) return;
+      fate_.refused = why_no_plan_;
+      return start_recording();
     case Stage::kFollowing:
       return;
     case Stage::kResting:

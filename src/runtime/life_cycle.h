@@ -48,6 +48,12 @@ struct LifeCycleOptions {
   std::function<void(const std::string& line)> log;  ///< gets a line for each transition; may be empty
 };
 
+/// Of the plan that a life cycle is to begin with.
+struct SavedPlanFate {
+  std::int64_t slots = 0;  ///< 0 where there is none that can be read
+  std::string refused;     ///< why it was not followed; empty where it was, or may be yet
+};
+
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the
 /// planner, and nothing that goes wrong here reaches the job: it is a line in the log, and the job goes on as
 /// without a planner.
@@ -80,6 +86,7 @@ class LifeCycle {
   [[nodiscard]] Stage stage() const { return stage_; }
   /// Why no plan is followed, in one line; empty while one is, or is being made for the first time.
   [[nodiscard]] const std::string& why_no_plan() const { return why_no_plan_; }
+  [[nodiscard]] const SavedPlanFate& saved_plan() const { return fate_; }
 
  private:
   using SavedPlan = std::function<Plan()>;  ///< empty when there is none
@@ -118,6 +125,7 @@ class LifeCycle {
   std::shared_ptr<const PlanIndex> made_;      ///< did not foretell the last step; waits for one more
   std::shared_ptr<const PlanIndex> followed_;  ///< the last that was
   std::shared_ptr<const PlanIndex> saved_;
+  SavedPlanFate fate_;
   // kFollowing
   PlanFit fit_;
   // kResting

@@ -92,6 +92,7 @@ void Session::end_lives() {
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
     save_if_settled(place);  // what had to wait for it
+    if (place.life) place.files.followed = place.life->saved_plan();
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
@@ -121,6 +122,7 @@ void Session::begin_life(Place& place) {
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
   place.saved = 0;
+  place.files = {};
   place.to_save = nullptr;
 }
 
@@ -156,21 +158,24 @@ void Session::save_if_settled(Place& place) {
 
 /// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
 /// that has served most of what was asked for until then stays: it is the job that has changed.
-void Session::remove_if_unfit(const Place& place) {
+void Session::remove_if_unfit(Place& place) {
   const std::string& path = options_.save_path;
   const Served served = place.allocator.statistics().served;
   if (path != options_.plan_path || place.saved > 0 || 2 * served.in_plan() >= served.all()) return;
-  if (std::remove(for_device(path, place.number).c_str()) == 0)
-    write(text("stweaver[", place.number, "]: removed the plan: ", place.life->why_no_plan()));
+  if (std::remove(for_device(path, place.number).c_str()) != 0) return;
+  place.files.removed = place.life->why_no_plan();
+  write(text("stweaver[", place.number, "]: removed the plan: ", place.files.removed));
 }
 
 /// In another thread.
 void Session::save(Place& place, std::function<Plan()> plan) {
   const std::string path = for_device(options_.save_path, place.number);
   const std::string failed = text("stweaver[", place.number, "]: no plan saved: ");
-  place.saver = in_thread(failed, [this, device = place.number, path, plan = std::move(plan)] {
+  place.saver = in_thread(failed, [this, &place, path, plan = std::move(plan)] {
     save_plan(plan(), path);
-    write(text("stweaver[", device, "]: saved a plan for the next run as ", path));
+    write(text("stweaver[", place.number, "]: saved a plan for the next run as ", path));
+    const std::scoped_lock lock(log_mutex_);
+    place.files.saved = true;
   });
 }
 
@@ -347,6 +352,15 @@ std::string Session::why_no_plan(int device) const {
   const std::scoped_lock lock(life_mutex_);
   const Place* const found = find(device);
   return found != nullptr && found->life ? found->life->why_no_plan() : "";
+}
+
+PlanFiles Session::plan_files(int device) const {
+  const std::scoped_lock lock(life_mutex_, log_mutex_);
+  const Place* const found = find(device);
+  if (found == nullptr) return {};
+  PlanFiles files = found->files;
+  if (found->life) files.followed = found->life->saved_plan();
+  return files;
 }
 
 std::string Session::explain_shortage(int device, Shortage shortage) const {

@@ -46,6 +46,13 @@ struct Simulated {
   Bytes reserved = 0;      ///< as simulated
 };
 
+/// What became of the files of a device's plans.
+struct PlanFiles {
+  SavedPlanFate followed;    ///< SessionOptions::plan_path
+  std::string removed = {};  ///< why that was removed; empty where it was not
+  bool saved = false;        ///< SessionOptions::save_path was written
+};
+
 /// One RuntimeAllocator and one LifeCycle for each device, made when the device is first asked for memory.
 ///
 /// Safe to call from any thread. Ends never in a process that has given memory out: blocks may outlive
@@ -105,6 +112,8 @@ class Session {
   [[nodiscard]] std::string stage(int device) const;
   /// Why the device's job follows no plan: LifeCycle::why_no_plan().
   [[nodiscard]] std::string why_no_plan(int device) const;
+  /// Of the session that runs, or has ended last.
+  [[nodiscard]] PlanFiles plan_files(int device) const;
   /// Why a request for `shortage.size` bytes of the device failed: explain() (out_of_memory.h). Of `shortage`
   /// only what the caller alone knows need be set.
   [[nodiscard]] std::string explain_shortage(int device, Shortage shortage) const;
@@ -125,6 +134,7 @@ class Session {
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that was saved for the next run
+    PlanFiles files;                     ///< `followed` once the life is over; `saved` guarded by log_mutex_
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
     std::future<void> saver;             ///< at work on it
@@ -144,7 +154,7 @@ class Session {
   void begin_life(Place& place);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
-  void remove_if_unfit(const Place& place);
+  void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);
   std::future<void> in_thread(const std::string& failed, std::function<void()> work);

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from package_api_test import device
 from stweaver import autostart, statistics, summary
-from stweaver.statistics import Peaks, Simulated, Stats
+from stweaver.statistics import DeviceStats, Peaks, SavedPlan, Simulated, Stats
 
 GIB = 1 << 30
 
@@ -24,6 +24,11 @@ def stats(simulated: Simulated | None = None, **changes: object) -> Stats:
         simulated=simulated,
     )
     return Stats((replace(one, **changes),), (), seconds=300.0)  # type: ignore[arg-type]
+
+
+def with_plan(saved_plan: SavedPlan, hits: int, misses: int, **changes: object) -> DeviceStats:
+    one = stats(None, **changes).devices[0]
+    return replace(one, served=replace(one.served, hits=hits, misses=misses), saved_plan=saved_plan)
 
 
 def line(of: Stats, earlier: Simulated | None = None) -> str:
@@ -73,68 +78,64 @@ def test_what_was_simulated_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "why"),
+    ("refused", "why"),
     [
-        ((), "it did not fit"),
-        (
-            ("stweaver[0]: not following the plan: it takes too much",),
-            "it takes too much; followed a plan made on the way",
-        ),
-        (("stweaver[1]: not following the plan: it takes too much",), "it did not fit"),
+        ("", "it did not fit"),
+        ("it takes too much", "it takes too much; followed a plan made on the way"),
+        ("{plan}: is damaged", "is damaged; followed a plan made on the way"),
     ],
 )
 def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
-    tmp_path: Path, log: tuple[str, ...], why: str
+    tmp_path: Path, refused: str, why: str
 ) -> None:
     plan = tmp_path / "job-device0.plan"
     plan.touch()
     template = tmp_path / "job-device{device}.plan"
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
-    fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}), log)
+    one = with_plan(SavedPlan(slots=3, refused=refused.format(plan=plan)), hits=1, misses=9)
+    fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}))
     assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
     assert not plan.exists()
 
 
 @pytest.mark.parametrize(
-    ("later", "end"),
-    [
-        ((), "; the next run makes another"),
-        (
-            ("stweaver[0]: saved a plan for the next run as {plan}",),
-            ", saved job.plan for the next run",
-        ),
-    ],
+    ("saved", "end"),
+    [(False, "; the next run makes another"), (True, ", saved job.plan for the next run")],
 )
 def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(
-    tmp_path: Path, later: tuple[str, ...], end: str
+    tmp_path: Path, saved: bool, end: str
 ) -> None:
     plan = tmp_path / "job.plan"
     plan.touch()
-    log = ("stweaver[0]: not following the plan: it takes too much", *later)
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=9, misses=1))
-    fate = autostart._fate(
-        one,
-        autostart.Files({"plan": plan, "save": plan}),
-        [line.format(plan=plan) for line in log],
-    )
+    one = with_plan(SavedPlan(slots=3, refused="it takes too much", saved=saved), hits=9, misses=1)
+    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
     assert fate == f"did not follow job.plan: it takes too much; followed a plan made on the way{end}"
-    assert plan.exists() == bool(later)
+    assert plan.exists() == saved
 
 
 def test_a_saved_plan_that_was_followed_stays_whatever_is_refused_later(tmp_path: Path) -> None:
     plan = tmp_path / "job.plan"
     plan.touch()
-    log = ("stweaver[0]: following a plan from step 0 on: arena", "stweaver[0]: not following the plan: full")
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=9, misses=1))
-    assert autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), log) == "followed job.plan"
+    one = with_plan(SavedPlan(slots=3), hits=9, misses=1, why_no_plan="full")
+    assert autostart._fate(one, autostart.Files({"plan": plan, "save": plan})) == "followed job.plan"
     assert plan.exists()
+
+
+def test_a_plan_that_was_followed_may_be_gone(tmp_path: Path) -> None:
+    files = autostart.Files({"plan": tmp_path / "job.plan", "save": tmp_path / "job.plan"})
+    for began, plans, fate in [
+        (SavedPlan(slots=3), 1, "followed job.plan, which is no longer there"),
+        (SavedPlan(slots=3, refused="full"), 1, "followed a plan made on the way"),
+        (SavedPlan(slots=3), 0, "followed no plan"),
+        (SavedPlan(), 1, "followed a plan made on the way"),
+    ]:
+        assert autostart._fate(with_plan(began, hits=9, misses=1, plans=plans), files) == fate
 
 
 def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) -> None:
     gone = tmp_path / "job.plan"
     files = autostart.Files({"plan": gone, "save": gone})
-    line = "stweaver[0]: removed the plan: in step 3 only 1 of 9 planned requests found their places"
-    fate = autostart._fate(stats().devices[0], files, ("stweaver[0]: recording", line))
+    removed = "in step 3 only 1 of 9 planned requests found their places"
+    fate = autostart._fate(with_plan(SavedPlan(slots=9, removed=removed), hits=9, misses=1), files)
     assert fate == (
         "did not follow job.plan: in step 3 only 1 of 9 planned requests found their places; "
         "the next run makes another"
@@ -146,9 +147,9 @@ def test_a_run_that_ends_before_a_step_of_its_plan_leaves_the_plan(
     tmp_path: Path, slots: int, stays: bool
 ) -> None:
     plan = tmp_path / "job.plan"
-    plan.write_text(f"stweaver-plan 6\nsource slots\nslots {slots}\n512 0 0 -1 exact\n")
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
-    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), ())
+    plan.touch()
+    one = with_plan(SavedPlan(slots=slots), hits=1, misses=9)
+    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
     assert (fate == "ended before a step of job.plan was over") == stays
     assert plan.exists() == stays
 
@@ -164,7 +165,7 @@ def test_a_plan_that_cannot_be_removed_is_words_of_the_line(
     one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
-        fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}), ())
+        fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
     assert fate == "did not follow job.plan: it did not fit; it cannot be removed: Permission denied"
 
 
@@ -174,7 +175,7 @@ def test_a_plan_that_another_job_removes_meanwhile_is_no_failure(
     monkeypatch.setattr(Path, "is_file", lambda _: True)
     one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
     gone = tmp_path / "job.plan"
-    fate = autostart._fate(one, autostart.Files({"plan": gone, "save": gone}), ())
+    fate = autostart._fate(one, autostart.Files({"plan": gone, "save": gone}))
     assert fate == "did not follow job.plan: it did not fit; the next run makes another"
 
 

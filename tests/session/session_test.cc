@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -32,6 +33,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr Bytes kCapacity = 4 * kGiB;
 
@@ -173,6 +175,24 @@ TEST_F(SessionTest, SavesNoPlanForAJobWhoseStepsDifferBeforeItHasSeenEnoughOfThe
   EXPECT_FALSE(std::filesystem::exists(folder.file("plan"))) << "the next run would look for none";
 }
 
+TEST_F(SessionTest, TellsOfTheFilesOfPlans) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  EXPECT_FALSE(session.plan_files(0).saved) << "there is no such device";
+  std::ofstream(path) << "no plan";
+  session.start({.plan_path = path, .save_path = path});
+  step_until_followed();
+  const std::string refused = session.plan_files(0).followed.refused;
+  session.stop();
+  const PlanFiles files = session.plan_files(0);
+  EXPECT_EQ(files.followed.slots, 0);
+  EXPECT_THAT(refused, StartsWith(path));
+  EXPECT_EQ(files.followed.refused, refused) << "also when it is over";
+  EXPECT_TRUE(files.saved);
+  session.start({});
+  EXPECT_FALSE(session.plan_files(0).saved) << "of this one";
+}
+
 TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
@@ -207,6 +227,10 @@ TEST_F(SessionTest, RemovesASavedPlanAsSoonAsItProvesUnfit) {
     const auto removed = HasSubstr("stweaver[0]: removed the plan: in step");
     EXPECT_EQ(testing::Matches(Contains(removed))(next.log()), saves == path)
         << ::testing::PrintToString(next.log());
+    const PlanFiles files = next.plan_files(0);
+    EXPECT_GT(files.followed.slots, 0);
+    EXPECT_EQ(files.followed.refused, "");
+    EXPECT_EQ(files.removed.starts_with("in step"), saves == path) << files.removed;
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }
