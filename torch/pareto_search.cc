@@ -20,6 +20,7 @@ namespace {
 struct AskedSearch {
   Problem problem;
   MaoeaCs search;
+  bool archive;
 };
 
 AskedSearch& search_of(void* handle) {
@@ -62,11 +63,23 @@ std::string json_of(const std::vector<Solution>& solutions) {
   });
 }
 
-std::string json_of(const SearchResult& result) {
+/// Those that none dominates: of all that were seen, or else of the population.
+std::vector<Solution> front_of(const SearchResult& result, bool archive) {
+  if (archive) return result.archive;
+  Archive<std::vector<double>> best;
+  for (const Solution& member : result.population)
+    if (member.violation == 0) best.offer(member.objectives, member.variables);
+  std::vector<Solution> front;
+  front.reserve(best.entries().size());
+  for (const auto& entry : best.entries()) front.push_back({entry.payload, entry.objectives, 0});
+  return front;
+}
+
+std::string json_of(const SearchResult& result, bool archive) {
   const std::string end = result.end ? text('"', name_of(*result.end), '"') : "null";
   return text(R"({"evaluations": )", result.evaluations, R"(, "generations": )", result.generations,
               R"(, "end": )", end, R"(, "population": )", json_of(result.population), R"(, "corners": )",
-              json_of(result.corners), R"(, "front": )", json_of(result.archive), "}");
+              json_of(result.corners), R"(, "front": )", json_of(front_of(result, archive)), "}");
 }
 
 /// To be given to stweaver_release().
@@ -118,7 +131,8 @@ const char* stweaver_search_new(const double* variables, size_t count, int objec
                             .population = population,
                             .stagnation = stagnation,
                             .archive = archive});
-    *search = std::make_unique<AskedSearch>(AskedSearch{std::move(problem), std::move(begun)}).release();
+    *search =
+        std::make_unique<AskedSearch>(AskedSearch{std::move(problem), std::move(begun), archive}).release();
   });
 }
 
@@ -140,5 +154,6 @@ const char* stweaver_search_tell(void* search, const double* rows, size_t count)
 }
 
 const char* stweaver_search_result(void* search, char** json) {
-  return reported([&] { *json = copy_of(json_of(search_of(search).search.result())); });
+  return reported(
+      [&] { *json = copy_of(json_of(search_of(search).search.result(), search_of(search).archive)); });
 }

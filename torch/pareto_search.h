@@ -23,7 +23,7 @@ const char* stweaver_search_ask(void* search, char** json);
 const char* stweaver_search_tell(void* search, const double* rows, size_t count);
 
 /// Puts into `json`: `evaluations`, `generations`, `end` (why it is over, null while it is not), and rows as
-/// above of `population`, `corners` and, with `archive`, `front`. To be given to stweaver_release().
+/// above of `population`, `corners` and `front`. To be given to stweaver_release().
 const char* stweaver_search_result(void* search, char** json);
 
 }  // extern "C"

@@ -201,7 +201,7 @@ def _fate(device: DeviceStats, files: Files) -> str:
         return _fate_of_own(device, saved)
     if began.removed:  # before this end
         return f"did not follow {plan.name}: {began.removed}; the next run makes another"
-    refused = began.refused.removeprefix(f"{plan}: ")  # what is wrong with the file itself
+    refused = began.refused
     if not plan.is_file():
         was_followed = began.slots > 0 and not refused and device.plans > 0
         return (

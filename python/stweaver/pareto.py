@@ -12,10 +12,12 @@ for solution in pareto.minimize(problem, evaluations=2000).front:
 
 import contextlib
 import math
+import numbers
 import operator
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
@@ -63,8 +65,8 @@ class Problem:
 
     Either `evaluate` takes one point or `evaluate_batch` a list of them, which it answers in their order. A
     point's answer is a sequence of as many numbers as there are objectives. With `constraints` it is a pair:
-    the objectives and as many numbers, each at most 0 where its constraint holds; where one does not, the
-    objectives may be None, NaN or infinite.
+    the objectives and as many numbers, each at most 0 where its constraint holds, and not NaN; where one does
+    not, the objectives may be None, NaN or infinite.
     """
 
     variables: Mapping[str, Variable]
@@ -79,7 +81,7 @@ class Solution:
     """A point with what it is."""
 
     variables: Point
-    objectives: tuple[float, ...]  # zeros where a constraint is violated and they were no finite numbers
+    objectives: tuple[float, ...]  # zeros where a constraint is violated and they were none, or not finite
     violation: float  # sum of what exceeds 0 of each constraint
 
 
@@ -91,7 +93,7 @@ class Result:
     # objective; of equal ones the last.
     front: tuple[Solution, ...]
     # Feasible members of the population that are best in all objectives but one, and those best in one that
-    # reach beyond these; but for 1/10000 of the front's extent.
+    # reach beyond these. What differs by less than 1/10000 of the front's extent counts as equal.
     corners: tuple[Solution, ...]
     population: tuple[Solution, ...]  # the last generation, dominated members among it
     evaluations: int
@@ -157,14 +159,14 @@ def minimize(
     Raises:
         Error: the problem or an argument makes no sense, or a feasible point has no objectives that are
             finite; one line says which.
-        Exception: whatever the function raised.
+        Exception: whatever the function or the executor raised.
     """
     return _Run(problem, executor, batch, seconds).result(
         {
             "evaluations": _whole("evaluations", evaluations, 1, _MOST_INT64),
             "seed": _whole("seed", seed, 0, 2**64 - 1),
-            "population": _whole("population", population or 0, 0, _MOST_INT),
-            "stagnation": _whole("stagnation", stagnation or 0, 0, _MOST_INT64),
+            "population": _whole("population", 0 if population is None else population, 0, _MOST_INT),
+            "stagnation": _whole("stagnation", 0 if stagnation is None else stagnation, 0, _MOST_INT64),
             "archive": archive,
         }
     )
@@ -188,12 +190,14 @@ class _Run:
     ) -> None:
         if (problem.evaluate is None) == (problem.evaluate_batch is None):
             raise Error("a problem has one of evaluate and evaluate_batch")
-        if batch is not None and (batch < 1 or problem.evaluate_batch is None):
-            raise Error(f"batch={batch}: must be 1 or more, and the problem needs evaluate_batch")
-        if seconds is not None and not seconds >= 0:
-            raise Error(f"seconds={seconds}: must be 0 or more")
-        if executor is not None and not callable(getattr(executor, "submit", None)):
-            raise Error(f"executor={executor!r}: it has no submit()")
+        if not callable(problem.evaluate or problem.evaluate_batch):
+            raise _complaint("evaluate and evaluate_batch are functions")
+        if batch is not None and _whole("batch", batch, 1, _MOST_INT64) and problem.evaluate_batch is None:
+            raise Error(f"batch={batch}: the problem needs evaluate_batch")
+        if seconds is not None and not (isinstance(seconds, numbers.Real) and seconds >= 0):
+            raise _complaint(f"seconds={seconds!r}: must be 0 or more")
+        if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+            raise _complaint(f"executor={executor!r}: it has no submit()")
         if not isinstance(problem.variables, Mapping):
             raise Error("the variables are no dictionary: give each a name")
         _whole("objectives", problem.objectives, 1, _MOST_INT)
@@ -213,12 +217,10 @@ class _Run:
             found = library.search_result(search)
         finally:
             library.end_search(search)
-        population = self._solutions(found["population"])
-        front = self._solutions(found["front"]) if options["archive"] else _nondominated(population)
         return Result(
-            front=tuple(sorted(front, key=lambda each: each.objectives)),
+            front=tuple(sorted(self._solutions(found["front"]), key=lambda each: each.objectives)),
             corners=self._solutions(found["corners"]),
-            population=population,
+            population=self._solutions(found["population"]),
             evaluations=found["evaluations"],
             generations=found["generations"],
             seconds=time.monotonic() - self.begin,
@@ -243,7 +245,7 @@ class _Run:
 
     def _evaluate(self, asked: list[_Row], rows: list[_Row]) -> None:
         """Append what is found out of the points in time."""
-        size = 1 if self.problem.evaluate else self.batch or len(asked)
+        size = 1 if self.problem.evaluate is not None else self.batch or len(asked)
         pieces = [asked[i : i + size] for i in range(0, len(asked), size)]
         if self.executor is not None:
             self._submit(self.executor, pieces, rows)
@@ -261,16 +263,18 @@ class _Run:
                 waiting.append((piece, executor.submit(*self._work(piece))))
             while waiting and self._is_done_in_time(waiting[0][1]):
                 piece, future = waiting[0]
-                rows += self._rows(piece, future.result())
+                answer = future.result()
                 del waiting[0]
+                rows += self._rows(piece, answer)
+            for piece, future in _done_of(waiting):
+                with contextlib.suppress(CancelledError):  # by others
+                    rows += self._rows(piece, future.result())
         except BaseException:
             # Others may have ended in the same way: Ctrl-C reaches processes of ours as well.
             for piece, future in _done_of(waiting):
-                with contextlib.suppress(Exception, KeyboardInterrupt):
+                with contextlib.suppress(BaseException):
                     rows += self._rows(piece, future.result())
             raise
-        for piece, future in _done_of(waiting):
-            rows += self._rows(piece, future.result())
 
     def _is_done_in_time(self, future: Future) -> bool:
         while self.deadline < math.inf and not future.done():
@@ -282,15 +286,14 @@ class _Run:
     def _work(self, piece: list[_Row]) -> tuple[Callable[[Any], Any], Any]:
         """Return the problem's own function and what to call it with: nothing of ours goes elsewhere."""
         points = [self._point(row) for row in piece]
-        if self.problem.evaluate:
+        if self.problem.evaluate is not None:
             return self.problem.evaluate, points[0]
         return cast(Callable[[Any], Any], self.problem.evaluate_batch), points
 
     def _rows(self, piece: list[_Row], answer: Any) -> list[_Row]:  # noqa: ANN401  (what the problem says)
-        try:
-            outcomes = [answer] if self.problem.evaluate else list(answer)
-        except TypeError:
-            raise Error(f"evaluate_batch gave no sequence of answers: {answer!r}") from None
+        if self.problem.evaluate is None and not _is_sequence(answer):
+            raise _complaint(f"evaluate_batch gave no sequence of answers: {answer!r}")
+        outcomes = list(answer) if self.problem.evaluate is None else [answer]
         if len(outcomes) != len(piece):
             raise Error(f"evaluate_batch gave {len(outcomes)} answers for {len(piece)} points")
         return [
@@ -306,17 +309,20 @@ class _Run:
                 objectives, constraints = outcome
             except (TypeError, ValueError):
                 raise _error(point, "the answer is no pair of objectives and constraints") from None
-        exceeded = _finite(
-            point, "constraint", _numbers_of(point, "constraint", constraints, self.problem.constraints)
-        )
+        exceeded = _numbers_of(point, "constraint", constraints, self.problem.constraints)
+        if any(map(math.isnan, exceeded)):
+            raise _error(point, "a constraint is nan")
         violation = min(sum(max(0.0, value) for value in exceeded), sys.float_info.max)
         none = [0.0] * self.problem.objectives
         if violation > 0 and objectives is None:
             return [*none, violation]
-        numbers = _numbers_of(point, "objective", objectives, self.problem.objectives)
-        if violation > 0 and not all(map(math.isfinite, numbers)):
-            return [*none, violation]
-        return [*_finite(point, "objective", numbers), violation]
+        values = _numbers_of(point, "objective", objectives, self.problem.objectives)
+        for index, value in enumerate(values):
+            if not math.isfinite(value):
+                if violation > 0:
+                    return [*none, violation]
+                raise _error(point, f"objective {index} is {value}")
+        return [*values, violation]
 
     def _point(self, row: Sequence[float]) -> Point:
         return {
@@ -342,21 +348,11 @@ def _done_of(waiting: list[tuple[list[_Row], Future]]) -> list[tuple[list[_Row],
     return done
 
 
-def _nondominated(solutions: tuple[Solution, ...]) -> tuple[Solution, ...]:
-    """Return the feasible ones that no other dominates, of equal ones the last."""
-    feasible = {each.objectives: each for each in solutions if each.violation == 0}
-    return tuple(
-        each
-        for values, each in feasible.items()
-        if not any(other != values and all(map(operator.le, other, values)) for other in feasible)
-    )
-
-
 def _whole(name: str, value: Any, least: int, most: int) -> int:  # noqa: ANN401  (what was given)
     try:
         number = operator.index(value)
     except TypeError:
-        raise Error(f"{name}={value!r}: must be a whole number") from None
+        raise _complaint(f"{name}={value!r}: must be a whole number") from None
     if not least <= number <= most:
         raise Error(f"{name}={number}: must be {least} to {most}")
     return number
@@ -365,13 +361,16 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:  # noqa: ANN401
 def _numbers(name: str, variable: Variable) -> tuple[int, float, float]:
     """Say a variable as kind, lower and upper bound."""
     if isinstance(variable, Categorical):
-        if isinstance(variable.choices, Set | Mapping):
+        if not _is_sequence(variable.choices) or not hasattr(variable.choices, "__len__"):
             raise Error(f"variable {name}: its choices have no order: give a list")
         if not len(variable.choices):
             raise Error(f"variable {name} has no choices: give one at least")
         return 2, 0, len(variable.choices) - 1
     if not isinstance(variable, Real | Integer):
-        raise Error(f"variable {name} is {variable!r}: give a Real, an Integer or a Categorical")
+        raise _complaint(f"variable {name} is {variable!r}: give a Real, an Integer or a Categorical")
+    for bound in (variable.lower, variable.upper):
+        if not isinstance(bound, numbers.Real):
+            raise _complaint(f"a bound of variable {name} is {bound!r}: give a number")
     if not variable.lower <= variable.upper:
         raise Error(
             f"variable {name} lies in [{variable.lower}, {variable.upper}]: give the lower bound first"
@@ -388,25 +387,31 @@ def _value(variable: Variable, number: float) -> Any:  # noqa: ANN401  (a choice
     return int(number) if isinstance(variable, Integer) else float(number)
 
 
-def _finite(point: Point, kind: str, numbers: list[float]) -> list[float]:
-    for index, number in enumerate(numbers):
-        if not math.isfinite(number):
-            raise _error(point, f"{kind} {index} is {number}")
-    return numbers
+def _is_sequence(values: Any) -> bool:  # noqa: ANN401  (what the problem says)
+    return hasattr(values, "__iter__") and not isinstance(values, str | bytes | bytearray | Set | Mapping)
 
 
 def _numbers_of(point: Point, kind: str, values: Any, count: int) -> list[float]:  # noqa: ANN401  (as above)
+    if not _is_sequence(values):
+        raise _error(point, f"the {kind}s are no sequence of numbers: {values!r}")
+    given = list(values)
     try:
-        if isinstance(values, str | bytes | Set | Mapping):
+        if any(isinstance(value, str | bytes) for value in given):
             raise TypeError
-        numbers = [float(value) for value in values]
+        found = [float(value) for value in given]
     except (TypeError, ValueError, OverflowError):
         raise _error(point, f"the {kind}s are no sequence of numbers: {values!r}") from None
-    if len(numbers) != count:
-        raise _error(point, f"{len(numbers)} {kind}s, not {count}")
-    return numbers
+    if len(found) != count:
+        raise _error(point, f"{len(found)} {kind}s, not {count}")
+    return found
 
 
 def _error(point: Point, problem: str) -> Error:
-    line = f"at the point {point}: {problem}; give finite numbers, or let a constraint rule the point out"
-    return Error(" ".join(line.split()))
+    return _complaint(
+        f"at the point {point}: {problem}; give finite numbers, or let a constraint rule the point out"
+    )
+
+
+def _complaint(words: str) -> Error:
+    """Return an error of one line, whatever is named in it."""
+    return Error(" ".join(words.split()))

@@ -193,12 +193,20 @@ def options() -> Mapping[str, str]:
 
 
 def finish() -> statistics.Stats:
-    """End the session and tell how it went: what it was about at its end, and what was simulated by then."""
+    """End the session and tell how it went: what it was about at its end, and what was done by then."""
     before = stats()
     end()
-    simulated = {device.device: device.simulated for device in stats().devices}
-    devices = (replace(device, simulated=simulated[device.device]) for device in before.devices)
-    return replace(before, devices=tuple(devices))
+    after = stats()
+    done = {device.device: device for device in after.devices}
+    devices = (
+        replace(
+            device,
+            simulated=done[device.device].simulated,
+            saved_plan=done[device.device].saved_plan,
+        )
+        for device in before.devices
+    )
+    return replace(before, devices=tuple(devices), log=after.log)
 
 
 # ---- underneath ----

@@ -43,8 +43,8 @@ struct SearchResult {
   std::vector<Solution> population;  ///< the last generation, dominated members among it
   /// With `archive`: all feasible points evaluated that no other dominates, of equal ones the last.
   std::vector<Solution> archive;
-  /// Feasible members that are best in all objectives but one, and those best in one that reach beyond these;
-  /// but for 1/10000 of the front's extent.
+  /// Feasible members that are best in all objectives but one, and those best in one that reach beyond these.
+  /// What differs by less than 1/10000 of the front's extent counts as equal.
   std::vector<Solution> corners;
   std::int64_t evaluations = 0;
   std::int64_t generations = 0;

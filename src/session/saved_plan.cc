@@ -17,8 +17,7 @@ namespace {
 std::string plain_file(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return path;  // or it cannot be looked at: writing says why
-  if (!std::filesystem::is_regular_file(path, ignored))
-    fail(path, ": cannot be written (it is no plain file)");
+  if (!std::filesystem::is_regular_file(path, ignored)) refuse_to_write(path, "it is no plain file");
   return std::filesystem::canonical(path, ignored).string();
 }
 

@@ -12,8 +12,7 @@ namespace stweaver {
 /// checker. `threads` as of SynthesizeOptions. Error when the checker refuses it.
 Plan plan_job(const Trace& trace, int threads = 1);
 
-/// Writes the plan beside `path` and renames it: `path` holds what was there before or the whole plan. Error,
-/// naming it, when it cannot be written.
+/// Writes the plan as replace_file() does. Error when it cannot be written.
 void save_plan(const Plan& plan, const std::string& path);
 
 /// Reads a trace file of ours or a memory snapshot, neither of them compressed, plans the whole job, and

@@ -92,7 +92,7 @@ void Session::end_lives() {
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
     save_if_settled(place);  // what had to wait for it
-    if (place.life) place.files.followed = place.life->saved_plan();
+    if (place.life) place.files.followed = fate_of(place);
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
@@ -173,9 +173,11 @@ void Session::save(Place& place, std::function<Plan()> plan) {
   const std::string failed = text("stweaver[", place.number, "]: no plan saved: ");
   place.saver = in_thread(failed, [this, &place, path, plan = std::move(plan)] {
     save_plan(plan(), path);
+    {
+      const std::scoped_lock lock(log_mutex_);
+      place.files.saved = true;
+    }
     write(text("stweaver[", place.number, "]: saved a plan for the next run as ", path));
-    const std::scoped_lock lock(log_mutex_);
-    place.files.saved = true;
   });
 }
 
@@ -354,12 +356,20 @@ std::string Session::why_no_plan(int device) const {
   return found != nullptr && found->life ? found->life->why_no_plan() : "";
 }
 
+/// Who asks knows the file's name.
+SavedPlanFate Session::fate_of(const Place& place) const {
+  SavedPlanFate fate = place.life->saved_plan();
+  const std::string name = for_device(options_.plan_path, place.number) + ": ";
+  if (fate.refused.starts_with(name)) fate.refused.erase(0, name.size());
+  return fate;
+}
+
 PlanFiles Session::plan_files(int device) const {
   const std::scoped_lock lock(life_mutex_, log_mutex_);
   const Place* const found = find(device);
   if (found == nullptr) return {};
   PlanFiles files = found->files;
-  if (found->life) files.followed = found->life->saved_plan();
+  if (found->life) files.followed = fate_of(*found);
   return files;
 }
 

@@ -48,7 +48,7 @@ struct Simulated {
 
 /// What became of the files of a device's plans.
 struct PlanFiles {
-  SavedPlanFate followed;    ///< SessionOptions::plan_path
+  SavedPlanFate followed;    ///< SessionOptions::plan_path; `refused` does not name it
   std::string removed = {};  ///< why that was removed; empty where it was not
   bool saved = false;        ///< SessionOptions::save_path was written
 };
@@ -134,7 +134,7 @@ class Session {
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that was saved for the next run
-    PlanFiles files;                     ///< `followed` once the life is over; `saved` guarded by log_mutex_
+    PlanFiles files;                     ///< but `followed` while `life` knows it; `saved`: log_mutex_
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
     std::future<void> saver;             ///< at work on it
@@ -154,6 +154,7 @@ class Session {
   void begin_life(Place& place);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
+  [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
   void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

@@ -34,8 +34,8 @@ struct AllocatorSettings {
 };
 
 /// Reads PyTorch's syntax, e.g. "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". Other keys
-/// are ignored: those that PyTorch has beside these do not influence where a block lies. Error, naming the
-/// key, for values that PyTorch refuses, and for a backend other than its own allocator.
+/// are ignored: those that PyTorch 2.13 has beside these do not influence where a block lies. Error, naming
+/// the key, for values that PyTorch refuses, and for a backend other than its own allocator.
 /// (c10/core/AllocatorConfig.cpp, c10/cuda/CUDAAllocatorConfig.cpp)
 AllocatorSettings parse_settings(std::string_view text);
 

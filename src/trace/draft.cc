@@ -35,7 +35,7 @@ void replace_file(const std::string& path, std::string_view content) {
     write_whole(draft, content, path);
     if (std::filesystem::exists(before)) std::filesystem::permissions(draft, before.permissions(), ignored);
     if (std::rename(draft.c_str(), path.c_str()) != 0) refuse_to_write(path, errno);
-  } catch (const Error&) {
+  } catch (...) {
     std::remove(draft.c_str());
     throw;
   }
@@ -46,11 +46,15 @@ void write_whole(const std::string& file, std::string_view content, const std::s
   std::ofstream out(file, std::ios::binary);
   out << content;
   out.close();
-  if (!out) refuse_to_write(path, errno);
+  if (!out) refuse_to_write(path, errno != 0 ? errno : EIO);
+}
+
+void refuse_to_write(const std::string& path, std::string_view reason) {
+  fail(path, ": cannot be written (", reason, ")");
 }
 
 void refuse_to_write(const std::string& path, int reason) {
-  fail(path, ": cannot be written (", std::system_category().message(reason), ")");
+  refuse_to_write(path, std::system_category().message(reason));
 }
 
 }  // namespace stweaver

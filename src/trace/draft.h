@@ -17,7 +17,8 @@ void replace_file(const std::string& path, std::string_view content);
 /// Writes into the file itself. Error of refuse_to_write(), naming `path`.
 void write_whole(const std::string& file, std::string_view content, const std::string& path);
 
-/// Error: the file cannot be written, for this reason, a value of errno.
+/// Error: the file cannot be written, for this reason, in words or a value of errno.
+[[noreturn]] void refuse_to_write(const std::string& path, std::string_view reason);
 [[noreturn]] void refuse_to_write(const std::string& path, int reason);
 
 }  // namespace stweaver

@@ -21,10 +21,6 @@ namespace {
 
 using std::filesystem::file_type;
 
-[[noreturn]] void refuse(const std::string& path, std::string_view reason) {
-  fail(path, ": cannot be written (", reason, ")");
-}
-
 void require_empty_or_ours(const std::string& path) {
   std::array<char, 8> begin = {};
   errno = 0;
@@ -33,7 +29,7 @@ void require_empty_or_ours(const std::string& path) {
   file.read(begin.data(), begin.size());
   const auto size = static_cast<std::size_t>(file.gcount());
   if (size > 0 && !is_trace_file(std::as_bytes(std::span(begin).first(size))))
-    refuse(path, "it is there already and no trace file; remove it or name another");
+    refuse_to_write(path, "it is there already and no trace file; remove it or name another");
 }
 
 /// What cannot be looked at passes here: opening it says why.
@@ -47,7 +43,7 @@ void require_replaceable(const std::string& path) {
     case file_type::fifo:
     case file_type::socket:
     case file_type::block:
-      return refuse(path, "a recording needs a plain file");
+      return refuse_to_write(path, "a recording needs a plain file");
     default:
       return;
   }
@@ -68,7 +64,10 @@ class OutputFile {
     replaces_ = type == file_type::not_found || type == file_type::regular;
     if (replaces_) draft_ = make_draft(path_);
     file_ = open_to_write(draft_.empty() ? path_ : draft_);
-    if (file_ < 0) refuse_to_write(path_, errno);
+    if (file_ >= 0) return;
+    const int reason = errno;
+    if (!draft_.empty()) ::unlink(draft_.c_str());
+    refuse_to_write(path_, reason);
   }
 
   OutputFile(const OutputFile&) = delete;
@@ -98,10 +97,11 @@ class OutputFile {
  private:
   /// Two jobs that were given one path would otherwise go on for hours before one finds its file missing.
   void require_mine() const {
-    if (::getpid() != owner_) refuse(path_, "this process was forked from the one that records into it");
+    if (::getpid() != owner_)
+      refuse_to_write(path_, "this process was forked from the one that records into it");
     struct stat status = {};
     if (replaces_ && draft_.empty() && ::fstat(file_, &status) == 0 && status.st_nlink == 0)
-      refuse(path_, "it was removed or replaced meanwhile; each process needs a file of its own");
+      refuse_to_write(path_, "it was removed or replaced meanwhile; each process needs a file of its own");
   }
 
   void take_place() {

@@ -110,6 +110,7 @@ class Reconstruction {
 
   void allocate(const HistoryEntry& entry) {
     end_overlapping(entry.address, entry.size);
+    ended_early_.erase(entry.address);
     timeless_ = timeless_ || entry.micros == HistoryEntry::kNoMicros;
     live_[entry.address] = static_cast<Handle>(recorded_.size());
     recorded_.push_back({entry.size, {tick(), kForever}, kForever, entry.stream, pool_of(entry), entry.site});
@@ -161,7 +162,7 @@ class Reconstruction {
   void end_unseen(Handle handle, std::int64_t address) {
     if (!frees_recorded_) {
       fail(history_.name, ": the memory at ", address,
-           " is used again, but the snapshot holds no frees: record without skip_actions");
+           " is used again or given back, but the snapshot holds no frees: record without skip_actions");
     }
     end(handle);
   }
@@ -205,8 +206,8 @@ class Reconstruction {
       end_idle(segment);
       for (const HistoryBlock& block : segment.blocks) {
         if (live_.contains(block.address)) continue;
-        if (const auto ended = ended_early_.find(block.address);
-            block.pending && ended != ended_early_.end()) {
+        const auto ended = ended_early_.find(block.address);
+        if (block.pending && ended != ended_early_.end() && request(ended->second).size == block.size) {
           request(ended->second).life.upper = kForever;
           continue;
         }

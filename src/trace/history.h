@@ -82,6 +82,7 @@ struct DeviceHistory {
 /// The trace behind a history.
 ///
 /// - What is freed or still in use without having been allocated was there before recording.
+/// - Where completions are not recorded, a free_requested is the end, unless the block is pending in the end.
 /// - A free_requested directly followed by its free_completed is one event, else each is one.
 /// - Recording may have been off for a while. Then an allocation can come where something else is still in
 ///   use, or something in use can turn out to be gone when its segment goes or at the end: its free is set

@@ -444,10 +444,13 @@ class SnapshotReader {
     const PickleValue settings = document_.get(root_, kAllocatorSettings);
     const bool known = document_.kind(settings) == PickleKind::kDict;
     std::string conf(known ? string_or(settings, kAllocConf, string_or(settings, kCudaAllocConf, "")) : "");
-    const bool expandable = (known && is_true(settings, kExpandableSegments)) || has_expandable_segment();
-    constexpr std::string_view kExpandable = "expandable_segments:True";
-    if (expandable && conf.find(kExpandable) == std::string::npos)
-      add_setting(kExpandable, conf);                                    // the last one counts
+    constexpr std::string_view kExpandable = "expandable_segments:";
+    const std::size_t last = conf.rfind(kExpandable);  // the one that counts
+    const bool told = last != std::string::npos && conf.compare(last + kExpandable.size(), 4, "True") == 0;
+    const bool has_switch = known && !is_none(document_.get(settings, kExpandableSegments));
+    const bool expandable =
+        has_switch ? is_true(settings, kExpandableSegments) : told || has_expandable_segment();
+    if (expandable != told) add_setting(text(kExpandable, expandable ? "True" : "False"), conf);
     if (known && !is_none(document_.get(settings, kMaxRoundThreshold)))  // from torch 2.13 on
       add_setting("oldest_first:True", conf);
     return conf;

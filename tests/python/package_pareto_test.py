@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
@@ -217,6 +217,7 @@ def test_ctrl_c_reaches_processes_too_and_gives_the_best_so_far(tmp_path: Path) 
         (None, "no sequence of numbers"),
         (("a", "b"), "no sequence of numbers"),
         ("12", "no sequence of numbers"),
+        (("1", "2"), "no sequence of numbers"),
         ({1.0, 2.0}, "no sequence of numbers"),
         ((10**400, 1.0), "no sequence of numbers"),
     ],
@@ -246,6 +247,11 @@ def test_an_answer_that_is_none_is_an_error_that_names_the_point(
         (Problem(VARIABLES, 2, evaluate_batch=lambda _: []), {}, "0 answers for 50 points"),
         (PROBLEM, {"batch": 2}, "needs evaluate_batch"),
         (PROBLEM, {"seconds": -1}, "seconds=-1"),
+        (PROBLEM, {"seconds": "5"}, "seconds='5': must be 0 or more"),
+        (BATCHES, {"batch": 2.0}, "batch=2.0: must be a whole number"),
+        (BATCHES, {"batch": 0}, "batch=0: must be 1 to"),
+        (PROBLEM, {"population": 0.0}, "population=0.0: must be a whole number"),
+        (PROBLEM, {"executor": ThreadPoolExecutor}, "it has no submit"),
         (PROBLEM, {"evaluations": 0}, "evaluations=0: must be 1 to"),
         (PROBLEM, {"evaluations": 2**64 + 5}, "evaluations=18446744073709551621: must be 1 to"),
         (PROBLEM, {"evaluations": 1e4}, "evaluations=10000.0: must be a whole number"),
@@ -257,6 +263,15 @@ def test_an_answer_that_is_none_is_an_error_that_names_the_point(
         (Problem({"x": (0, 1)}, 2, cost), {}, "variable x is .0, 1.: give a Real"),  # type: ignore[dict-item]
         (Problem([Real(0, 1)], 2, cost), {}, "no dictionary"),  # type: ignore[arg-type]
         (Problem({"k": Categorical({1, 2})}, 2, cost), {}, "no order"),  # type: ignore[arg-type]
+        (Problem({"k": Categorical(5)}, 2, cost), {}, "no order"),  # type: ignore[arg-type]
+        (Problem({"x": Real("0", "1")}, 2, cost), {}, "a bound of variable x is '0'"),  # type: ignore[arg-type]
+        (Problem(VARIABLES, 2, evaluate=5), {}, "are functions"),  # type: ignore[arg-type]
+        (Problem(VARIABLES, 2, evaluate_batch=lambda _: {(1.0, 2.0)}), {}, "no sequence of answers"),  # type: ignore[arg-type, return-value]
+        (
+            Problem(VARIABLES, 2, lambda _: ((1.0, 2.0), [float("nan")]), constraints=1),
+            {},
+            "a constraint is nan",
+        ),
         (Problem({"n": Integer(2**53 + 1, 2**53 + 1)}, 2, cost), {}, "a bound of variable n=9007"),
         (Problem({"n": Integer(0.5, 3)}, 2, cost), {}, "a bound of variable n=0.5"),  # type: ignore[arg-type]
         (Problem(VARIABLES, 2, evaluate_batch=lambda _: None), {}, "no sequence of answers"),  # type: ignore[arg-type, return-value]
@@ -275,12 +290,14 @@ def test_a_point_that_a_constraint_rules_out_may_have_any_objectives() -> None:
         if point["x"] < 0.3:
             return (float("nan"), 1.0), [1.0, 0.0]
         if point["x"] < 0.5:
-            return (1.0, float("inf")), [1e308, 1e308]
+            return (1.0, float("inf")), [1e308, float("inf")]
+        if point["x"] < 0.6:
+            return None, [-float("inf"), 1.0]
         return (point["x"], 1 - point["x"]), [0.0, -1.0]
 
     result = minimize(Problem({"x": Real(0, 1)}, 2, evaluate, constraints=2), evaluations=500)
     assert result.front
-    assert all(solution.variables["x"] >= 0.5 for solution in result.front)
+    assert all(solution.variables["x"] >= 0.6 for solution in result.front)
 
 
 def test_whole_numbers_of_real_variables_are_floats() -> None:
@@ -296,17 +313,64 @@ def test_whole_numbers_of_real_variables_are_floats() -> None:
     assert {type(value) for solution in result.front for value in solution.objectives} == {float}
 
 
-def test_what_a_function_raises_comes_out_although_time_is_up() -> None:
-    def evaluate(point: Point) -> tuple[float, float]:
-        calls.append(point)
-        if len(calls) > 1:
-            raise ValueError("broken")
-        time.sleep(0.5)
-        return cost(point)
+class Done:
+    """A future that is done: with an error, or cancelled."""
 
-    calls: list[Point] = []
-    with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="broken"):
-        minimize(Problem(VARIABLES, 2, evaluate), seconds=0.1, executor=threads)
+    def __init__(self, error: BaseException) -> None:
+        """End so."""
+        self.error = error
+
+    def done(self) -> bool:
+        """Whether it is."""
+        return True
+
+    def result(self) -> Any:  # noqa: ANN401  (as the protocol)
+        """Raise it."""
+        raise self.error
+
+    def cancel(self) -> None:
+        """Change nothing."""
+
+
+class Never(Done):
+    """One that is not."""
+
+    def done(self) -> bool:
+        """Whether it is."""
+        return False
+
+
+class Slow:
+    """An executor whose first work never ends, and all other work in an error."""
+
+    def __init__(self, error: BaseException) -> None:
+        """End work so."""
+        self.error, self.submitted = error, 0
+
+    def submit(self, *_: Any) -> pareto.Future:  # noqa: ANN401  (as the protocol)
+        """Take it."""
+        self.submitted += 1
+        return Never(self.error) if self.submitted == 1 else Done(self.error)
+
+
+def test_what_a_function_raises_comes_out_although_time_is_up() -> None:
+    executor = Slow(ValueError("broken"))
+    with pytest.raises(ValueError, match="broken"):
+        minimize(PROBLEM, seconds=2, executor=executor)
+
+
+def test_work_that_others_have_cancelled_counts_for_nothing_when_time_is_up() -> None:
+    result = minimize(PROBLEM, seconds=2, executor=Slow(CancelledError()))
+    assert (result.end, result.evaluations) == ("seconds", 0)
+
+
+def test_what_a_sequence_of_answers_raises_comes_out() -> None:
+    def answers(points: list[Point]) -> Any:  # noqa: ANN401  (a generator)
+        yield cost(points[0])
+        raise TypeError("broken")
+
+    with pytest.raises(TypeError, match="broken"):
+        few(Problem(VARIABLES, 2, evaluate_batch=answers))
 
 
 def test_an_executor_without_work_is_one() -> None:

@@ -290,8 +290,12 @@ def test_of_several_devices_each_can_be_chosen(answer: Answer, stweaver: Run, tm
 def test_settings_that_are_new_to_us_do_not_keep_a_job_from_being_compared(
     answer: Answer, tmp_path: Path
 ) -> None:
-    # Whether such a job shows PyTorch's default cannot be told, so that is simulated.
-    for settings, source in [("", "measured"), ("frobnicate:True", "simulated")]:
+    # A job under another allocator shows nothing of PyTorch's own, so that is simulated.
+    for settings, source in [
+        ("", "measured"),
+        ("frobnicate:True", "measured"),
+        ("backend:cudaMallocAsync", "simulated"),
+    ]:
         trace = write_snapshot(tmp_path / "new.pickle", [(4096, 0)], settings=settings)
         (document,) = answer("compare", trace)
         assert document["allocators"]["native"]["source"] == source

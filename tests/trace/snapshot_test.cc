@@ -149,6 +149,13 @@ TEST(Snapshot, BelievesTheSwitchOfExpandableSegmentsMoreThanTheText) {
   }
 }
 
+TEST(Snapshot, BelievesTheSwitchThatIsOff) {
+  const std::string settings = pickles::dict(
+      {{"PYTORCH_ALLOC_CONF", pickles::string("expandable_segments:True")}, {"expandable_segments", "\x89"}});
+  EXPECT_EQ(read_one(pickles::snapshot(kOneAllocation, {}, {{"allocator_settings", settings}})).settings,
+            "expandable_segments:True,expandable_segments:False");
+}
+
 TEST(Snapshot, ReadsARequestAsLargeAsPyTorchWritesDown) {
   const std::int64_t size = (std::int64_t{1} << 60) - 1;
   const std::string oom = pickles::dict({{"action", pickles::string("oom")},
