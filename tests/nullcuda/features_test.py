@@ -35,6 +35,7 @@ FEATURES = [
     "off and on in a running job",
     "record_stream of planned blocks",
     "record_stream after it is off",
+    "record_stream of another device, captured",
     "IPC between processes",
     "NCCL collectives",
     "a capture that fails",
