@@ -1,5 +1,6 @@
 #include "pareto/maoea_cs.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -129,6 +130,24 @@ TEST(Minimize, FindsAFrontBesidePenalties) {
     EXPECT_THAT(box.ideal, Each(Le(0.05))) << penalty;
     EXPECT_THAT(box.nadir, Each(AllOf(Ge(0.95), Le(1.3)))) << penalty;
   }
+}
+
+TEST(Minimize, FindsTheFrontWhereNothingIsFeasibleAtFirst) {
+  // Until something is feasible nothing is known of objectives: one is in billions, the other in parts of
+  // one.
+  Problem problem = failing_problem(0, [](In) { return false; });
+  problem.evaluate = [inner = problem.evaluate](In x, Out f) {
+    const double violation = std::max(0.0, 5 - 10 * x[1]);
+    inner(x, f);
+    f[0] *= 1e9;
+    if (violation > 0) std::fill(f.begin(), f.end(), 0.0);
+    return violation;
+  };
+  const SearchResult result = minimize(problem, {.evaluations = 5'000, .population = 10});
+  std::vector<double> first;
+  for (const Solution& member : result.population) first.push_back(member.objectives[0]);
+  EXPECT_LT(*std::min_element(first.begin(), first.end()), 0.05e9);
+  EXPECT_GT(*std::max_element(first.begin(), first.end()), 0.95e9);
 }
 
 TEST(Minimize, HasNoCornersWhereNothingIsFeasible) {

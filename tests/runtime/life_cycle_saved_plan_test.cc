@@ -88,6 +88,8 @@ TEST_F(LifeCycleTest, ASavedPlanOfStepsGivesWayWhereWhatLivesLeavesGapsBesideIt)
   EXPECT_THAT(life.why_no_plan(), HasSubstr("may do"));
   run(life, 4);
   EXPECT_TRUE(allocator.follows_plan()) << "one that was made for those gaps";
+  EXPECT_GT(life.saved_plan().slots, 0);
+  EXPECT_THAT(life.saved_plan().refused, HasSubstr("may do")) << "whatever was followed later";
   EXPECT_THAT(life.why_no_plan(), IsEmpty());
   EXPECT_THAT(lines, ElementsAre(HasSubstr("not following the plan: it takes"),
                                  HasSubstr("recording 2 steps from step 2"), HasSubstr("planning"),
@@ -101,6 +103,7 @@ TEST_F(LifeCycleTest, ASavedPlanIsLeftWhereTheJobHasNotBegunAsRecorded) {
   program.build();
   run(life, 8);
   EXPECT_TRUE(allocator.follows_plan());
+  EXPECT_THAT(life.saved_plan().refused, IsEmpty()) << "it was followed at first";
   EXPECT_THAT(lines,
               ElementsAre(HasSubstr("following a plan from step 0"), HasSubstr("following no plan: it takes"),
                           HasSubstr("recording 2 steps from step 2"), HasSubstr("planning"),
@@ -135,6 +138,8 @@ TEST_F(LifeCycleTest, APlanThatCannotBeReadIsALineInTheLogAndTheJobIsRecorded) {
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_THAT(lines.front(), HasSubstr(path));
     EXPECT_EQ("stweaver[0]: not following the plan: " + life.why_no_plan(), lines.front());
+    EXPECT_EQ(life.saved_plan().refused, life.why_no_plan());
+    EXPECT_EQ(life.saved_plan().slots, 0);
   }
 }
 
@@ -155,6 +160,7 @@ TEST_F(LifeCycleTest, ASavedPlanOfStepsThatFollowNoLengthIsNotFollowedAndNotMade
   run(life, 6);
   EXPECT_FALSE(allocator.follows_plan());
   EXPECT_THAT(lines, ElementsAre(HasSubstr("following no plan: steps differ, and not by lengths")));
+  EXPECT_EQ(life.saved_plan().refused, "steps differ, and not by lengths");
 }
 
 TEST_F(LifeCycleTest, ASavedPlanThatDoesNotFitTheDeviceIsReplacedByRecording) {
