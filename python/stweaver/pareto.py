@@ -190,10 +190,13 @@ class _Run:
     ) -> None:
         if (problem.evaluate is None) == (problem.evaluate_batch is None):
             raise Error("a problem has one of evaluate and evaluate_batch")
-        if not callable(problem.evaluate or problem.evaluate_batch):
-            raise _complaint("evaluate and evaluate_batch are functions")
-        if batch is not None and _whole("batch", batch, 1, _MOST_INT64) and problem.evaluate_batch is None:
-            raise Error(f"batch={batch}: the problem needs evaluate_batch")
+        for function in (problem.evaluate, problem.evaluate_batch):
+            if function is not None and not callable(function):
+                raise _complaint(f"evaluate and evaluate_batch are functions, not {function!r}")
+        if batch is not None:
+            _whole("batch", batch, 1, _MOST_INT64)
+            if problem.evaluate_batch is None:
+                raise Error(f"batch={batch}: the problem needs evaluate_batch")
         if seconds is not None and not (isinstance(seconds, numbers.Real) and seconds >= 0):
             raise _complaint(f"seconds={seconds!r}: must be 0 or more")
         if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
@@ -266,7 +269,9 @@ class _Run:
                 answer = future.result()
                 del waiting[0]
                 rows += self._rows(piece, answer)
-            for piece, future in _done_of(waiting):
+            waiting = _done_of(waiting)
+            while waiting:
+                piece, future = waiting.pop(0)
                 with contextlib.suppress(CancelledError):  # by others
                     rows += self._rows(piece, future.result())
         except BaseException:

@@ -225,10 +225,6 @@ void Search::select_population() {
                                 [&](std::size_t i) { return violations_[i] > violations_[order.front()]; });
   const std::vector<std::size_t> best(order.begin(), end);
   const Points objectives = rows_of(objectives_, best);
-  if (violations_[order.front()] != last_violation_) {  // others than before, of which units and box are
-    units_.clear();
-    box_ = {};
-  }
   const Selection selection = selection_of(objectives);
   box_ = box_of(objectives, selection.corners);
   corners_ = places_of(selection.corners, selection.members);

@@ -359,6 +359,17 @@ def test_what_a_function_raises_comes_out_although_time_is_up() -> None:
         minimize(PROBLEM, seconds=2, executor=executor)
 
 
+def test_a_function_without_a_length_is_one() -> None:
+    class Cost:
+        def __len__(self) -> int:
+            return 0
+
+        def __call__(self, point: Point) -> tuple[float, float]:
+            return cost(point)
+
+    assert few(Problem(VARIABLES, 2, Cost())).front == few(PROBLEM).front
+
+
 def test_work_that_others_have_cancelled_counts_for_nothing_when_time_is_up() -> None:
     result = minimize(PROBLEM, seconds=2, executor=Slow(CancelledError()))
     assert (result.end, result.evaluations) == ("seconds", 0)
