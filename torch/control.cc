@@ -278,6 +278,10 @@ void stweaver_stop(void* session) {
   reported([&] { session_of(session).stop(); });
 }
 
+void stweaver_finish(void* session) {
+  reported([&] { session_of(session).finish(); });
+}
+
 void stweaver_begin_step(void* session) {
   reported([&] { session_of(session).begin_step(); });
 }

@@ -29,6 +29,8 @@ const char* stweaver_start(void* session, const char* options);
 
 /// Ends recording, planning and following; blocks that live stay where they are.
 void stweaver_stop(void* session);
+/// The same at the end of the process: memory stays where it is, so that nothing waits for the device.
+void stweaver_finish(void* session);
 
 /// One optimizer step has ended and the next begins.
 void stweaver_begin_step(void* session);

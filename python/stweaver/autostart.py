@@ -1,7 +1,7 @@
 """What `stweaver run` does in each process of the job that imports torch: sitecustomize calls start()."""
 
-import atexit
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stweaver import console, job, kept, live, pytorch, session, summary, variables
+from stweaver import at_exit, console, job, kept, live, pytorch, session, summary, variables
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated
 
@@ -38,18 +38,24 @@ class Files:
         return replace(self, options={name: Path(options[name]) for name in _PATHS if name in options})
 
 
-def start() -> None:
-    """Enable in this process as the variables say. What goes wrong is one line, and the job goes on."""
+def start(folder: str, there: Sequence[str]) -> None:
+    """Enable in this process as the variables say. What goes wrong is one line, and the job goes on.
+
+    `folder` is the one that the process began in, `there` are its arguments that named something then.
+    """
     if job.is_launcher():
         return
+    files = Files({})
     try:
         target = live.Target.parse(variables.LIVE.value) if variables.LIVE.value else None
-        files = _find_files()
+        files = _find_files(job.Beginning(Path(folder), frozenset(there)))
         session.enable_for_run(files.options)
-        atexit.register(_finish, os.getpid(), files)
+        at_exit.register(functools.partial(_finish, os.getpid(), files))
         if target is not None:
             _tell_how_it_goes(files, target)
     except Exception as error:  # whatever it is, the job must not fail for it
+        with contextlib.suppress(OSError):
+            _keep_facts(files, {})
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
 
@@ -58,14 +64,14 @@ def _tell_how_it_goes(files: Files, target: live.Target) -> None:
     """To `stweaver run --live`, if it is this rank that is shown. A job of one process is rank 0."""
     if files.whose is not None and (files.rank or "0") == str(target.rank):
         teller = live.Teller(target.path, lambda: live.Status.of(session.stats(), files.rank))
-        atexit.register(teller.stop)
+        at_exit.register(teller.stop)
 
 
-def _find_files() -> Files:
+def _find_files(began: job.Beginning) -> Files:
     trace = variables.RECORD.path
     if job.is_helper():  # several of them may be at the same point of the same script
         return Files({} if trace is None else {"trace": _with_process(trace)})
-    this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value))
+    this = job.describe(pytorch.find().version, pytorch.device_kind(variables.DEVICE.value), began=began)
     options = {} if trace is None else {"trace": _claimed(this.trace_path(trace))}
     if variables.PLANS.path and job.is_program():
         folder = variables.PLANS.path.absolute()
@@ -99,6 +105,7 @@ def _choose_plan(this: job.Job, folder: Path, options: dict[str, Path]) -> job.J
     """Add the plan to follow and where the next one goes; the job without what it wrote itself."""
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):  # a folder that is only to be read
+        kept.remove_drafts(folder, this.label)
         _end_killed(this, folder)
     this = this.recognized(folder)
     kept.claim(folder, this.fingerprint)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stweaver import gpu, pytorch
 from stweaver.statistics import Simulated
@@ -41,10 +41,17 @@ _SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
 # In bytes: names of plans and of their drafts begin with it, and a file's may have 255.
 _LONGEST_NAME = 128
 _LAUNCHERS = {
-    *("torchrun", "accelerate", "deepspeed"),
+    *("torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
     "deepspeed.launcher.launch",
 }
+
+
+class Beginning(NamedTuple):
+    """The folder in which a process began, and the arguments that named a file or a folder then."""
+
+    folder: Path
+    there: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -194,11 +201,19 @@ def _read_facts(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def describe(torch_version: str, kind: str, command: Sequence[str] | None = None) -> Job:
-    """Describe this process. `command` is its command line without the interpreter; None: as it is."""
+def describe(
+    torch_version: str, kind: str, command: Sequence[str] | None = None, began: Beginning | None = None
+) -> Job:
+    """Describe this process. `command` is its command line without the interpreter; None: as it is.
+
+    `began`: None where it begins now.
+    """
     command = sys.orig_argv[1:] if command is None else command
-    folder = Path.cwd()
-    files = {word: digest for word in command if (digest := _digest(word, folder))}
+    folder = Path.cwd() if began is None else began.folder
+    missing = frozenset(
+        word for word in command if not (_is_there(word, folder) if began is None else word in began.there)
+    )
+    files = {word: digest for word in command if word not in missing and (digest := _digest(word, folder))}
     program = _program(command)
     if program and (digest := _digest_of_program(command, folder)):
         files[program] = digest
@@ -212,7 +227,6 @@ def describe(torch_version: str, kind: str, command: Sequence[str] | None = None
         "stweaver": __version__,
         "devices": _devices() if kind == "cuda" else ["cpu"],
     }
-    missing = frozenset(word for word in command if not _is_there(word, folder))
     settings = pytorch.allocator_settings()
     return Job(_name(command), rank(), facts, list(command), missing, folder=folder, settings=settings)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 # Of each rank of a program, the jobs whose plans stay: those that ran last. A run reads what is said of each.
 MOST_JOBS = 32
 _LOCK = ".lock"
+_FINGERPRINT = re.compile(r"([0-9a-f]{16})[.-]")  # behind the label in the name of a file
 _locks: dict[Path, int] = {}  # descriptors, by folder, to the end of the process
 
 
@@ -29,7 +30,7 @@ def remove_old(folder: Path, label: str, own: str) -> None:
     """Remove what is kept of all but the last jobs of this label: not of `own`, nor of one that is in use."""
     jobs: dict[str, list[Path]] = {}
     for path in folder.glob(f"{label}-*"):
-        if match := re.match(r"([0-9a-f]{16})[.-]", path.name.removeprefix(f"{label}-")):
+        if match := _FINGERPRINT.match(path.name.removeprefix(f"{label}-")):
             jobs.setdefault(match[1], []).append(path)
     by_time = sorted(jobs, key=lambda job: max(map(_written, jobs[job])), reverse=True)
     for job in by_time[MOST_JOBS:]:
@@ -38,6 +39,14 @@ def remove_old(folder: Path, label: str, own: str) -> None:
         for path in jobs[job]:
             with contextlib.suppress(OSError):  # another's file, or a folder that is only to be read
                 path.unlink()
+
+
+def remove_drafts(folder: Path, label: str) -> None:
+    """Remove the drafts of files that processes which were killed have left behind."""
+    for path in folder.glob(f"{label}-*.part"):
+        match = _FINGERPRINT.match(path.name.removeprefix(f"{label}-"))
+        if match and not is_in_use(folder, match[1]):
+            path.unlink(missing_ok=True)
 
 
 def is_in_use(folder: Path, fingerprint: str) -> bool:

@@ -45,6 +45,7 @@ class Library:
         self._headers = _function(library, "stweaver_headers", text)
         self._start = _function(library, "stweaver_start", text, handle, text)
         self._stop = _function(library, "stweaver_stop", None, handle)
+        self._finish = _function(library, "stweaver_finish", None, handle)
         self._begin_step = _function(library, "stweaver_begin_step", None, handle)
         self._statistics = _function(library, "stweaver_statistics", handle, handle)
         self._release = _function(library, "stweaver_release", None, handle)
@@ -86,6 +87,10 @@ class Library:
     def stop(self, session: int) -> None:
         """End a session; waits for a planner at work."""
         self._stop(session)
+
+    def finish(self, session: int) -> None:
+        """End a session at the end of the process; waits for a planner at work, and not for the device."""
+        self._finish(session)
 
     def begin_step(self, session: int) -> None:
         """Tell that a step has ended."""

@@ -1,13 +1,12 @@
 """Switching STWeaver on and off in this process."""
 
-import atexit
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stweaver import adapter, console, layout, pluggable, pytorch, statistics, variables
+from stweaver import adapter, at_exit, console, layout, pluggable, pytorch, statistics, variables
 from stweaver import hold as hold_of
 from stweaver import summary as summary_of
 from stweaver.error import Error
@@ -17,6 +16,7 @@ from stweaver.version import __version__
 
 PathLike = str | os.PathLike[str]
 WAYS = ("wrapper", "pluggable")
+_FORKED = "STWeaver was enabled before this process was forked; start it by spawn to enable it here"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def enable(
             and so does a session that runs.
     """
     if summary and variables.RUN.value != "1":
-        _summarize_at_exit()
+        at_exit.register(_write_summary)
     paths = {"plan": plan, "save": save, "trace": trace}
     only_records = is_enabled() and options().get("follow") == "0"
     begins_anew = only_records or record_steps is not None or any(path is not None for path in paths.values())
@@ -124,7 +124,7 @@ def disable() -> None:
     if _latest is None:
         return
     adapter = _latest.adapter
-    end()
+    _end(Library.stop)
     adapter.remove()  # also where a session could not start and left it idle
 
 
@@ -167,7 +167,9 @@ def stats() -> statistics.Stats:
         Error: nothing was enabled in this process.
     """
     if _latest is None:
-        raise Error("STWeaver is not enabled in this process; call stweaver.enable() first")
+        raise Error(
+            _FORKED if _is_forked else "STWeaver is not enabled in this process; call stweaver.enable() first"
+        )
     document = _latest.library.statistics(_latest.adapter.session)
     return replace(statistics.parse(document, time.monotonic() - _latest.began), hold=_latest.hold)
 
@@ -178,12 +180,17 @@ def report() -> str:
 
 
 def end() -> None:
-    """End the session, and finish its files; what it put into PyTorch's way stays there, idle."""
+    """End the session at the end of the process, and finish its files."""
+    _end(Library.finish)
+
+
+def _end(how: Callable[[Library, int], None]) -> None:
+    """End the session; what it put into PyTorch's way stays there."""
     global _latest
     if _latest is None or _latest.watch is None:
         return
     _latest.watch.detach()
-    _latest.library.stop(_latest.adapter.session)
+    how(_latest.library, _latest.adapter.session)
     _latest = replace(_latest, watch=None)
 
 
@@ -193,7 +200,7 @@ def options() -> Mapping[str, str]:
 
 
 def finish() -> statistics.Stats:
-    """End the session and tell how it went: what it was about at its end, and what was done by then."""
+    """End the session with the process, and tell how it went: what it was about, and what was done."""
     before = stats()
     end()
     after = stats()
@@ -250,9 +257,7 @@ def _options(
 def _start(kind: str, way: str, options: Mapping[str, str]) -> None:
     global _latest
     if _is_forked:
-        raise Error(
-            "STWeaver was enabled before this process was forked; start it by spawn to enable it here"
-        )
+        raise Error(_FORKED)
     if way not in WAYS:
         raise Error(f"way={way!r}: must be one of {', '.join(WAYS)}")
     opened = _open(kind, way)
@@ -305,12 +310,6 @@ def _begun_again(session: Running) -> Running:
         return replace(session, watch=None)
 
 
-def _summarize_at_exit() -> None:
-    """Once, however often it is called."""
-    atexit.unregister(_write_summary)
-    atexit.register(_write_summary)
-
-
 def _write_summary() -> None:
     """In a forked child there is none."""
     if _latest is None:
@@ -346,4 +345,4 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
-atexit.register(end)
+at_exit.register(end)

@@ -67,6 +67,7 @@ void Session::start(const SessionOptions& options) {
   const std::scoped_lock lock(life_mutex_);
   if (goes_on(options)) return;
   end_lives();
+  drop_plans();
   options_ = options;
   runs_ = true;
   finds_steps_ = options.finds_steps;
@@ -85,6 +86,12 @@ bool Session::goes_on(const SessionOptions& options) {
 void Session::stop() {
   const std::scoped_lock lock(life_mutex_);
   end_lives();
+  drop_plans();
+}
+
+void Session::finish() {
+  const std::scoped_lock lock(life_mutex_);
+  end_lives();
 }
 
 void Session::end_lives() {
@@ -96,8 +103,12 @@ void Session::end_lives() {
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
-    place.allocator.drop_plan();
   });
+}
+
+/// And hands memory back that is in no use.
+void Session::drop_plans() {
+  for_each_place([](Place& place) { place.allocator.drop_plan(); });
 }
 
 void Session::begin_life(Place& place) {

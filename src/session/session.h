@@ -87,6 +87,9 @@ class Session {
   /// No more recording and planning, and no plan: everything comes from upstream again. Blocks that live stay
   /// where they are. Waits for a planner at work.
   void stop();
+  /// As stop(), at the end of the process: what serves requests stays as it is. To hand memory back could
+  /// wait for work of the device that never ends, as that of a collective whose peer has died.
+  void finish();
 
   /// A block on `device` for use on `stream`; nullptr for size <= 0 and when out of memory. Error for a
   /// device that is none, or cannot be opened.
@@ -151,6 +154,7 @@ class Session {
   // With life_mutex_ held:
   bool goes_on(const SessionOptions& options);
   void end_lives();
+  void drop_plans();
   void begin_life(Place& place);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);

@@ -1,6 +1,7 @@
 """Which job a process is: the same fingerprint only for the same job."""
 
 import json
+import os
 import sys
 import zipfile
 from dataclasses import replace
@@ -86,6 +87,25 @@ def test_a_folder_that_each_run_makes_anew_does_not_make_another_job(tmp_path: P
     assert describe("--lr=1", option.format("monday")).recognized(tmp_path).fingerprint == found[0]
     for other in (("--lr=2", option.format("sunday")), ("--lr=1", "llama.yaml"), ("--lr=1", "--x=train.py")):
         assert describe(*other).recognized(tmp_path).fingerprint != found[0], other
+
+
+@pytest.mark.parametrize("option", ["--output-dir=runs/{}", "runs/{}", "--log={}.txt"])
+def test_what_a_job_makes_before_it_imports_torch_does_not_make_another_job(
+    tmp_path: Path, option: str
+) -> None:
+    found = set()
+    began = job.Beginning(tmp_path, frozenset({"train.py"}))
+    for date in ("monday", "tuesday"):
+        Path("runs", date).mkdir(parents=True)
+        Path(f"{date}.txt").write_text(date)
+        os.chdir("runs")
+        this = job.describe("2.11.0+cu130", "cuda", ["train.py", option.format(date)], began)
+        this = this.recognized(tmp_path)
+        this = this.without(this.written())
+        this.keep_facts(tmp_path, {})
+        found.add(this.fingerprint)
+        os.chdir(tmp_path)
+    assert len(found) == 1
 
 
 def test_a_run_that_began_and_did_not_end_is_known_by_what_it_made(tmp_path: Path) -> None:
@@ -340,6 +360,7 @@ def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) 
         (["/venv/bin/torchrun", "train.py"], ["/venv/bin/torchrun", "train.py"], True),
         (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
         (["-u", "-m", "deepspeed.launcher.launch", "train.py"], ["-m", "train.py"], True),
+        *(([f"/venv/bin/{name}"], [f"/venv/bin/{name}"], True) for name in ("accelerate-launch", "ds")),
         (["train.py", "torchrun"], ["train.py", "torchrun"], False),
         (["-u", "-m", "train"], ["/home/train.py"], False),
         (["train.py", "-m", "accelerate"], ["train.py", "-m", "accelerate"], False),

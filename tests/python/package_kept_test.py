@@ -50,6 +50,12 @@ def test_each_rank_and_program_is_counted_by_itself(folder: Path) -> None:
     assert (folder / "train-0000000000000000").exists(), "no name of ours"
 
 
+def test_drafts_of_processes_that_were_killed_go(folder: Path) -> None:
+    kept.remove_drafts(folder, "train")
+    assert not list(folder.glob("*.part"))
+    assert len(list(folder.glob("*.plan"))) == 2 * (kept.MOST_JOBS + 1)
+
+
 def test_what_is_in_use_stays_however_old(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from stweaver import kept; "

@@ -213,6 +213,39 @@ if "tuesday" not in sys.argv: os.kill(os.getpid(), 9)
     assert list((tmp_path / ".stweaver").glob("*.plan")) == [plan]
 
 
+def test_a_folder_that_the_job_makes_first_of_all_does_not_make_another_job(
+    python: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import os, sys; os.mkdir(sys.argv[2]); os.chdir(sys.argv[2])" + JOB)
+    command = (*RUN, "--", sys.executable, "train.py", "")
+    assert "saved train-" in python(*command, "monday", cwd=tmp_path).stderr
+    (plan,) = (tmp_path / ".stweaver").glob("*.plan")
+    assert f"; followed {plan.name}" in python(*command, "tuesday", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
+    python: Run, tmp_path: Path, method: str
+) -> None:
+    (tmp_path / "rank.py").write_text(
+        f"def train():\n    sys = __import__('sys'); sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})"
+    )
+    (tmp_path / "main.py").write_text(
+        "import multiprocessing, rank\n"
+        "if __name__ == '__main__':\n"
+        f"    process = multiprocessing.get_context({method!r}).Process(target=rank.train)\n"
+        "    process.start(); process.join()"
+    )
+    done = python(*RUN, "--record", "job.trace", "--", sys.executable, "main.py", cwd=tmp_path)
+    assert done.stderr.count("followed a plan made on the way") == 1, done.stderr
+
+
+def test_a_job_that_could_not_be_enabled_leaves_no_facts(python: Run, tmp_path: Path) -> None:
+    said = run(python, tmp_path, "raise SystemExit", "--record", "nowhere/job.trace")
+    assert "not enabled: no such folder: " in said
+    assert {path.name for path in (tmp_path / ".stweaver").iterdir()} == {".lock"}
+
+
 def test_processes_beside_each_other_record_into_files_of_their_own(python: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(JOB)
     workers = "& ".join([f"{sys.executable} train.py 'import time; time.sleep(1)'"] * 2)

@@ -460,6 +460,20 @@ TEST_F(SessionTest, LeavesBlocksWhereTheyAreWhenItStops) {
   EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
 }
 
+TEST_F(SessionTest, MovesNoMemoryAtTheEndOfTheProcess) {
+  session.start({});
+  step_until_followed();
+  session.free(take(0, 64 * kKiB));
+  const RuntimeStatistics before = session.allocator(0)->statistics();
+  ASSERT_GT(before.arena, 0);
+  session.finish();
+  const RuntimeStatistics after = session.allocator(0)->statistics();
+  EXPECT_EQ(after.arena, before.arena);
+  EXPECT_EQ(after.mapping.unmaps, before.mapping.unmaps);
+  session.stop();
+  EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
+}
+
 TEST_F(SessionTest, StartsAgain) {
   for (int i = 0; i < 2; ++i) {
     session.start({});

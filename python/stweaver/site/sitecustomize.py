@@ -26,6 +26,9 @@ class _Finder:
 
     def __init__(self) -> None:
         self._looking: set[int] = set()  # threads that ask the other finders
+        # The job may go elsewhere, and make what its arguments name, before it imports torch.
+        self._folder = _current_folder()
+        self._there = [word for word in getattr(sys, "orig_argv", [])[1:] if _names_something(word)]
 
     def find_spec(self, name: str, *_: object) -> "ModuleSpec | None":
         thread = get_ident()
@@ -43,7 +46,7 @@ class _Finder:
     def _start(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            _start()
+            _start(self._folder, self._there)
 
 
 def _call_after(loader: "Any", work: "Callable[[], None]") -> None:  # noqa: ANN401  (loaders are of many kinds)
@@ -61,10 +64,22 @@ def _call_after(loader: "Any", work: "Callable[[], None]") -> None:  # noqa: ANN
         _say(f"torch is loaded by a {type(loader).__name__}, which cannot be watched")
 
 
-def _start() -> None:
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "."
+
+
+def _names_something(word: str) -> bool:
+    """Whether there is such a file or folder; in `--out=runs` the value may name it."""
+    return os.path.exists(word) or os.path.exists(word.partition("=")[2])
+
+
+def _start(folder: str, there: "list[str]") -> None:
     try:
         _load_package()
-        importlib.import_module("stweaver.autostart").start()
+        importlib.import_module("stweaver.autostart").start(folder, there)
     except Exception as error:
         _say(f"{type(error).__name__}: {error}")
 
