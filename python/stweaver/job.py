@@ -257,6 +257,11 @@ def is_helper() -> bool:
     return is_forked or any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
 
 
+def is_forked_helper() -> bool:
+    """Whether it did so by fork or forkserver: such a process ends without what atexit was told."""
+    return is_helper() and not any(word.startswith("from multiprocessing.spawn ") for word in sys.orig_argv)
+
+
 def _what_runs(command: Sequence[str]) -> tuple[str, str]:
     """Read Python's command line: "-m" and a module, "-c" and a text, or "" and a script ("-": stdin)."""
     words = iter(command)

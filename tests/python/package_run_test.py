@@ -223,12 +223,19 @@ def test_a_folder_that_the_job_makes_first_of_all_does_not_make_another_job(
     assert f"; followed {plan.name}" in python(*command, "tuesday", cwd=tmp_path).stderr
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("method", "module"),
+    [
+        *((method, module) for method in ("spawn", "forkserver") for module in ("torch", "sys")),
+        ("fork", "sys"),
+    ],
+)
 def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
-    python: Run, tmp_path: Path, method: str
+    python: Run, tmp_path: Path, method: str, module: str
 ) -> None:
+    """Whether its module imports torch, while the process is made ready, or its work does."""
     (tmp_path / "rank.py").write_text(
-        f"def train():\n    sys = __import__('sys'); sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})"
+        f"import sys, {module}\ndef train():\n    sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})"
     )
     (tmp_path / "main.py").write_text(
         "import multiprocessing, rank\n"
@@ -238,6 +245,7 @@ def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
     )
     done = python(*RUN, "--record", "job.trace", "--", sys.executable, "main.py", cwd=tmp_path)
     assert done.stderr.count("followed a plan made on the way") == 1, done.stderr
+    assert len(list(tmp_path.glob("job-*.trace"))) == 1
 
 
 def test_a_job_that_could_not_be_enabled_leaves_no_facts(python: Run, tmp_path: Path) -> None:
