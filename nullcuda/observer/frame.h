@@ -4,7 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +84,7 @@ struct Frame : at::ObserverContext {
   std::vector<std::pair<Tensor, Tensor>> written;  ///< tensors that it changes, and the CPU's
   std::vector<Outcome> outcomes;                   ///< settled at the start
   const std::string* origin = nullptr;             ///< of what was presumed
+  std::optional<std::uint64_t> seed;               ///< of the random numbers that it draws
   bool is_to_run = false;
   bool is_settled = false;  ///< the stack holds outputs
   bool answers = false;
@@ -139,7 +142,7 @@ inline bool are_small(const std::vector<c10::IValue>& outputs) {
 
 inline void run(const Operator& op, Frame& frame) {
   frame.is_to_run = false;
-  frame.is_settled = rerun(op, frame.stack);
+  frame.is_settled = rerun(op, frame.stack, frame.seed);
 }
 
 /// Takes the arguments down. Operators that change them, or that read a count of what they found, run at
@@ -148,6 +151,7 @@ inline void run(const Operator& op, Frame& frame) {
 inline std::unique_ptr<Frame> prepare(const Operator& op, Inputs inputs, bool is_known) {
   auto frame = std::make_unique<Frame>();
   if (!is_known) frame->origin = &op.name;
+  if (op.is_random) frame->seed = seed_for(inputs);
   frame->stack.reserve(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     frame->stack.push_back(argument_for(op, i, inputs[i], *frame, is_known));

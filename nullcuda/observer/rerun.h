@@ -2,10 +2,15 @@
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <algorithm>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/hash.h>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +22,19 @@ namespace nullcuda {
 
 using Stack = std::vector<c10::IValue>;
 
-/// Random numbers of the observer's own: the program's generators stay as they are.
+/// Random numbers for the CPU's kernels: those of a seed, or the next of the observer's own. The program's
+/// generators stay as they are.
 class OwnNumbers {
  public:
-  OwnNumbers() : lock_(mutex()), theirs_(generator().get_state()) { generator().set_state(ours()); }
+  explicit OwnNumbers(std::optional<std::uint64_t> seed = {})
+      : lock_(mutex()), theirs_(generator().get_state()), is_seeded_(seed) {
+    if (is_seeded_)
+      generator().set_current_seed(*seed);
+    else
+      generator().set_state(ours());
+  }
   ~OwnNumbers() {
-    ours() = generator().get_state();
+    if (!is_seeded_) ours() = generator().get_state();
     generator().set_state(theirs_);
   }
   OwnNumbers(const OwnNumbers&) = delete;
@@ -41,7 +53,35 @@ class OwnNumbers {
 
   std::scoped_lock<std::mutex> lock_;
   Tensor theirs_;
+  bool is_seeded_;
 };
+
+inline at::DeviceIndex device_of(Inputs inputs) {
+  at::DeviceIndex device = -1;  // the current one
+  for (const c10::IValue& input : inputs) {
+    if (input.isDevice() && input.toDevice().is_cuda()) return input.toDevice().index();
+    for_each_tensor(input, [&](const Tensor& tensor) {
+      if (tensor.is_cuda()) device = tensor.get_device();
+    });
+  }
+  return device;
+}
+
+/// Of where the generator stands that an operator on a GPU is about to draw from: who takes it back to a
+/// state gets the same numbers again, as a layer that computes its activations once more does.
+inline std::optional<std::uint64_t> seed_for(Inputs inputs) {
+  const auto given = std::find_if(inputs.begin(), inputs.end(),
+                                  [](const c10::IValue& input) { return input.isGenerator(); });
+  try {
+    at::Generator generator = given != inputs.end()
+                                  ? given->toGenerator()
+                                  : at::globalContext().defaultGenerator({at::kCUDA, device_of(inputs)});
+    const std::scoped_lock lock(generator.mutex());
+    return c10::hash_combine(generator.current_seed(), generator.get_offset());
+  } catch (const std::exception&) {  // of the CPU, or of a graph that is captured: neither has an offset
+    return std::nullopt;
+  }
+}
 
 inline bool is_list_of_optional_tensors(const c10::IValue& value) {
   if (!value.isList()) return false;
@@ -82,10 +122,10 @@ class Unseen {
 };
 
 /// Leaves the outputs on the stack. False if the CPU cannot do it.
-inline bool rerun(const Operator& op, Stack& stack) {
+inline bool rerun(const Operator& op, Stack& stack, std::optional<std::uint64_t> seed) {
   try {
     std::optional<OwnNumbers> numbers;
-    if (op.is_random) numbers.emplace();
+    if (op.is_random) numbers.emplace(seed);
     op.handle->callBoxed(stack);
     return true;
   } catch (const std::exception& error) {

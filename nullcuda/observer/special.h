@@ -68,7 +68,7 @@ inline std::unique_ptr<Frame> compare(const Operator& op, Inputs inputs, const S
   return frame;
 }
 
-/// Gradients that are infinite would be seen here: there are none.
+/// Gradients that are infinite would be seen here: of those that nobody knows none is.
 inline std::unique_ptr<Frame> find_all_finite(const Operator& op, Inputs inputs) {
   for_each_tensor(inputs[0], [](const Tensor& tensor) {
     if (tensor.is_cuda() && !is_wrapper(tensor)) forget(tensor);
@@ -164,7 +164,7 @@ inline std::unique_ptr<Frame> begin_special(const Operator& op, Inputs inputs, c
     case Special::sample:
       return found.is_known ? nullptr : sample(op, inputs);
     case Special::finite_check:
-      return find_all_finite(op, inputs);
+      return found.is_known ? nullptr : find_all_finite(op, inputs);
     default:
       return nullptr;
   }

@@ -181,6 +181,57 @@ def test_random_numbers_are_not_the_programs() -> None:
     assert len(set(first["drawn"])) > 32
 
 
+def test_a_generator_that_is_set_back_gives_the_same_numbers() -> None:
+    found = values("""
+        draw = {
+            "rand": lambda g: torch.rand(8, device="cuda", generator=g),
+            "randperm": lambda g: torch.randperm(8, device="cuda", generator=g),
+            "normal_": lambda g: torch.zeros(8, device="cuda").normal_(generator=g),
+            "multinomial": lambda g: torch.multinomial(torch.ones(64, device="cuda"), 8, generator=g),
+        }
+        same, other = {}, {}
+        for name, one in draw.items():
+            torch.manual_seed(3); a = one(None); b = one(None); torch.manual_seed(3); c = one(None)
+            own = torch.Generator("cuda").manual_seed(1); d = one(own); own.manual_seed(1); e = one(own)
+            state = torch.cuda.get_rng_state(); f = one(None); torch.cuda.set_rng_state(state); g = one(None)
+            same[name] = torch.equal(a, c) and torch.equal(d, e) and torch.equal(f, g)
+            other[name] = not torch.equal(a, b)
+        say(same=all(same.values()), other=all(other.values()))
+    """)
+    assert found == {"same": True, "other": True}
+
+
+def test_activations_that_are_computed_once_more_are_the_same() -> None:
+    found = values("""
+        from torch.utils.checkpoint import checkpoint
+        x, masks = torch.ones(100, device="cuda", requires_grad=True), []
+        def layer(x):
+            kept = torch.nn.functional.dropout(x, 0.5)
+            masks.append(kept.detach().clone())
+            return (kept[torch.rand(100, device="cuda") < 0.5] ** 2).exp()
+        checkpoint(layer, x, use_reentrant=False).sum().backward()
+        say(same=torch.equal(*masks), drawn=int((masks[0] > 0).sum()))
+    """)
+    assert found["same"]
+    assert 20 < found["drawn"] < 80
+
+
+def test_a_scaler_sees_gradients_that_are_known() -> None:
+    found = values("""
+        weight = torch.ones(2, device="cuda", requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=1.0)
+        scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+        weights, scales = [], []
+        for factor in (0.5, float("inf"), 0.25):
+            optimizer.zero_grad()
+            scaler.scale((weight * factor).sum()).backward()
+            scaler.step(optimizer); scaler.update()
+            weights.append(weight.tolist()); scales.append(scaler.get_scale())
+        say(weights=weights, scales=scales)
+    """)
+    assert found == {"weights": [[0.5, 0.5], [0.5, 0.5], [0.25, 0.25]], "scales": [4.0, 2.0, 2.0]}
+
+
 ROUTER = """
     logits = unknown(4096, 2048) @ unknown(2048, 60)
     weights, experts = logits.softmax(-1).topk(4, -1)
@@ -192,6 +243,14 @@ ROUTER = """
         weights=logits.masked_select(chosen).numel(), tokens=tokens.numel(), most=int(chosen.sum(1).max()),
         least=int(chosen.sum(1).min()))
 """
+
+
+@pytest.mark.parametrize("routing", ["seed:", "seed:x", "nowhere", "/dev/null"])
+def test_a_rule_for_experts_that_is_none_is_said_before_the_program_runs(routing: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    done = forks.run_alone(PYTHON, ["-c", "print('ran')"], ["--values", "--routing", routing], environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"nullcuda: --routing {routing}: ")
 
 
 @pytest.mark.parametrize("routing", ["even", "seed:3"])

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,20 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
+def check_routing(rule: str) -> None:
+    """Error for a rule that is none: it would show in the midst of the job, as experts with equal shares."""
+    if rule == "even" or re.fullmatch(r"seed:\d{1,19}", rule):
+        return
+    if rule.startswith("seed:"):
+        raise Error(f"--routing {rule}: a seed is a whole number")
+    try:
+        text = Path(rule).read_text(errors="replace")
+    except OSError as error:
+        raise Error(f"--routing {rule}: {error.strerror}; write even, seed:N or a file of counts") from None
+    if not re.search(r"\[[^\]]*\d[^\]]*\]", text):
+        raise Error(f"--routing {rule}: no counts in it; a line for each call, as in [12, 4, 0, 16]")
+
+
 def run(options: argparse.Namespace) -> int:
     """Become the program."""
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
@@ -100,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
         raise Error(f"no such program: {program[0]}")
     if options.rank is not None and not 0 <= options.rank < (options.world or 0):
         raise Error(f"--rank {options.rank} is none of --world {options.world or 0} ranks")
+    if options.routing is not None:
+        check_routing(options.routing)
     if options.world is not None and options.world < 1:
         raise Error(f"--world {options.world}: a job has one rank at least")
     os.environ.update(environment(options, build.build()))
