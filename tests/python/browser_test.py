@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from conftest import TRACES, Run, write_run
+from conftest import TRACES, Run, write_events, write_run
 from playwright.sync_api import Browser, Locator, Page
 
 Colors = Literal["light", "dark"]
@@ -92,6 +92,20 @@ class Opened:
         self.page.close()
         assert self.complaints == []
         assert self.requests == [self.file.as_uri()]
+
+
+def opened_report(browser: Browser, stweaver: Run, *traces: Path) -> Opened:
+    """Write the report of traces beside the first of them, and open it."""
+    file = traces[0].with_suffix(".html")
+    result = stweaver("report", *traces, "-o", file)
+    assert result.returncode == 0, result.stderr
+    return Opened(browser, file)
+
+
+def request(address: int, size: int, **more: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Allocate and free, as a snapshot tells it."""
+    common = {"addr": address, "size": size, "stream": 0, "time_us": 0, **more}
+    return [{"action": action, **common} for action in ("alloc", "free_requested", "free_completed")]
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +282,54 @@ def test_another_job_and_another_allocator_can_be_chosen(browser: Browser, pages
     assert len(set(seen)) == 3
     select(report, "Job").select_option(label="lines")
     report.get_by_role("rowheader", name="attend (job/train.py:2)").wait_for()
+    opened.close()
+
+
+# Every job's data waits for `hold`, where there is one.
+HOLD_BACK = """
+const read = Response.prototype.arrayBuffer;
+Response.prototype.arrayBuffer = async function () {
+  await window.hold;
+  return read.call(this);
+};"""
+
+
+def test_the_job_that_was_chosen_last_is_shown_whichever_is_unpacked_last(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page = browser.new_page()
+    page.add_init_script(HOLD_BACK)
+    page.goto(pages["report"].as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate("() => void (window.hold = new Promise((release) => (window.release = release)))")
+    select(page, "Job").select_option(label="lines")
+    page.evaluate("() => void (window.hold = null)")
+    select(page, "Job").select_option(label="llama7b_VR")
+    shown = page.evaluate_handle("() => document.querySelector('h2.job')")
+    page.wait_for_function("(shown) => !shown.isConnected", arg=shown)
+    page.evaluate("() => window.release()")
+    look(page.locator("canvas.map"))
+    assert page.locator("h2.job").inner_text() == "llama7b_VR"
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["report", "diff"])
+def test_a_page_that_cannot_be_shown_says_why(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(pages[name].as_uri())
+    assert "DecompressionStream is not defined" in page.get_by_role("alert").inner_text()
+    page.close()
+
+
+def test_a_job_of_very_many_steps_is_shown(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    steps = 40_000
+    labels = (f"step {step}" for step in range(steps))
+    events = [event for label in labels for event in request(1 << 30, 4096, user_metadata=label)]
+    opened = opened_report(browser, stweaver, write_events(tmp_path / "steps.pickle", events))
+    assert f"{steps:,} steps" in opened.page.locator("h2.job + p").inner_text()
+    select(opened.page, "Colour by").select_option(label="phase")
+    assert look(opened.page.locator("canvas.map"))["colors"] > 10
     opened.close()
 
 

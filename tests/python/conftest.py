@@ -37,6 +37,11 @@ def write_run(path: Path, sizes: dict[str, int]) -> Path:
         }
         for index, (function, size) in enumerate(sizes.items())
     ]
+    return write_events(path, events)
+
+
+def write_events(path: Path, events: list[dict[str, Any]]) -> Path:
+    """Write a snapshot of one device's events."""
     path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
     return path
 

@@ -2,7 +2,7 @@
 
 import {Plot} from './axes.js';
 import {ALLOCATORS, ALLOCATOR_NAMES, styled} from './colors.js';
-import {lastAtMost} from './data.js';
+import {largestOf, lastAtMost} from './data.js';
 import {count, gib} from './format.js';
 import {control} from './view.js';
 
@@ -17,7 +17,7 @@ export function curvesOf(columns) {
 
 /** The highest point of all curves; 1 at least. */
 export function highestOf(curves) {
-  return Math.max(1, ...curves.map((curve) => curve.bytes.reduce((a, b) => Math.max(a, b), 0)));
+  return largestOf(curves.map((curve) => largestOf(curve.bytes)));
 }
 
 /**

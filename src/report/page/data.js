@@ -36,6 +36,11 @@ export async function unpack(job, columns) {
   return unpacked;
 }
 
+/** The largest of `numbers`, 1 at least. Arguments (`Math.max(...numbers)`) cannot be as many as steps can. */
+export function largestOf(numbers) {
+  return numbers.reduce((a, b) => Math.max(a, b), 1);
+}
+
 /** The index of the last of ascending `numbers` that is not above `wanted`; -1 if there is none. */
 export function lastAtMost(numbers, wanted) {
   let low = -1;

@@ -2,9 +2,9 @@
 
 import {CLASS_NAMES} from './colors.js';
 import {drawCurves, highestOf} from './curves.js';
-import {unpack} from './data.js';
+import {largestOf, unpack} from './data.js';
 import {count, counted, element, gib} from './format.js';
-import {choice, Explanation, redrawOn, section, svg, table, TIME_KEYS, zoomButtons} from './parts.js';
+import {choice, Explanation, present, redrawOn, section, svg, table, TIME_KEYS, zoomButtons} from './parts.js';
 import {View} from './view.js';
 
 const RUNS = ['before', 'now'];
@@ -70,7 +70,7 @@ function bar(bytes, largest) {
 
 function changesTable(facts, kind) {
   const chosen = facts.changes.filter((change) => kind === 'all' || kindOf(change) === kind);
-  const largest = Math.max(1, ...facts.changes.map((change) => Math.abs(growth(change.bytes))));
+  const largest = largestOf(facts.changes.map((change) => Math.abs(growth(change.bytes))));
   const rows = chosen.map((change) => [change.what, kindOf(change), signed(growth(change.bytes)),
     bar(growth(change.bytes), largest), gib(change.bytes[0], 3), gib(change.bytes[1], 3),
     `${count(change.requests[0])} \u2192 ${count(change.requests[1])}`, CLASS_NAMES[change.class]]);
@@ -114,7 +114,6 @@ async function main() {
     changesSection(facts));
   for (const view of views) view.changeNow();
   redrawOn((now) => views.forEach((view) => (now ? view.changeNow() : view.change())));
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
-main();
+present(main);

@@ -25,6 +25,14 @@ export function size(bytes) {
       '\u00a0' + UNITS[unit];
 }
 
+/** Bytes in the largest unit of which they are a whole number: different sizes read differently. */
+export function exactSize(bytes) {
+  let unit = 0;
+  let amount = bytes;
+  for (; amount > 0 && amount % 1024 === 0 && unit < UNITS.length - 1; ++unit) amount /= 1024;
+  return count(amount) + '\u00a0' + UNITS[unit];
+}
+
 export function count(number) {
   return number.toLocaleString('en');
 }

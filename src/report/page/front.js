@@ -4,7 +4,7 @@ import {ALLOCATOR_NAMES} from './colors.js';
 import {drawCurves, highestOf} from './curves.js';
 import {unpack} from './data.js';
 import {count, counted, element, gib} from './format.js';
-import {button, choice, Explanation, redrawOn, section, svg, table, TIME_KEYS, zoomButtons} from './parts.js';
+import {button, choice, Explanation, present, redrawOn, section, svg, table, TIME_KEYS, zoomButtons} from './parts.js';
 import {measures, Scale} from './scales.js';
 import {View} from './view.js';
 
@@ -387,7 +387,6 @@ async function main() {
     }
     redrawChosen(now);
   });
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
-main();
+present(main);

@@ -5,7 +5,7 @@ import {curvesOf, drawCurves, highestOf} from './curves.js';
 import {unpack} from './data.js';
 import {count, counted, element, gib, percent} from './format.js';
 import {AddressMap, COLORINGS} from './map.js';
-import {choice, Explanation, MAP_KEYS, redrawOn, section, TIME_KEYS, zoomButtons} from './parts.js';
+import {choice, Explanation, MAP_KEYS, present, redrawOn, section, TIME_KEYS, zoomButtons} from './parts.js';
 import {jobsTable, peakTable, segmentsPicture, stepsPicture, stepsTables, strandedTables, verdict} from './tables.js';
 import {View} from './view.js';
 
@@ -76,9 +76,8 @@ function stepsSection(job) {
   return section('steps', 'Steps side by side', stepsPicture(job), stepsTables(job));
 }
 
-/** Shows job number `number` in `place`; gives its view, to be drawn again when something outside changes. */
-async function showJob(job, number, place, explanation) {
-  const columns = await unpack(number, job.columns);
+/** Shows a job in `place`; gives its view, to be drawn again when something outside changes. */
+function showJob(job, columns, place, explanation) {
   const view = new View(job.events, job.extents[2]);
   place.replaceChildren(
     element('h2', {class: 'job'}, job.name),
@@ -92,7 +91,6 @@ async function showJob(job, number, place, explanation) {
     section('stranded', 'Reserved but unallocated: the default allocator at its worst moment', strandedTables(job),
       segmentsPicture(job)),
     stepsSection(job));
-  view.change();
   return view;
 }
 
@@ -101,17 +99,21 @@ async function main() {
   const explanation = new Explanation();
   const place = element('div', {id: 'job'});
   let view = null;
-  const show = async (number) => {
-    view = await showJob(jobs[number], number, place, explanation);
+  let chosen = null;
+  const choose = async (number) => {
+    chosen = number;
+    const columns = await unpack(number, jobs[number].columns);
+    if (number !== chosen) return; // another one was chosen since
+    view = showJob(jobs[number], columns, place, explanation);
+    view.changeNow();
   };
   const chooser = jobs.length > 1
-    ? element('p', {class: 'controls'}, choice('Job', jobs.map((job) => job.name), 0, show)) : '';
+    ? element('p', {class: 'controls'},
+      choice('Job', jobs.map((job) => job.name), 0, (number) => present(() => choose(number)))) : '';
   document.getElementById('report').replaceChildren(
     element('h1', {}, 'Memory report'), jobsTable(jobs), chooser, place);
-  await show(0);
-  view.changeNow();
-  redrawOn((now) => (now ? view.changeNow() : view.change()));
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+  await choose(0);
+  redrawOn((now) => (now ? view?.changeNow() : view?.change()));
 }
 
-main();
+present(main);

@@ -32,12 +32,12 @@ function largestFirst(columns) {
   return order;
 }
 
-/** The number of the phase in its step, and of how many: {index, of}. */
-function phaseInStep(job, time) {
-  const phase = lastAtMost(job.phases, time);
-  const step = lastAtMost(job.steps.map((one) => one.begin), time);
-  const begin = step < 0 ? 0 : lastAtMost(job.phases, job.steps[step].begin);
-  const end = step + 1 < job.steps.length ? lastAtMost(job.phases, job.steps[step + 1].begin) : job.phases.length;
+/** The number of the phase in its step, and of how many: {index, of}. `steps` are the events at which they begin. */
+function phaseInStep(phases, steps, time) {
+  const phase = lastAtMost(phases, time);
+  const step = lastAtMost(steps, time);
+  const begin = step < 0 ? 0 : lastAtMost(phases, steps[step]);
+  const end = step + 1 < steps.length ? lastAtMost(phases, steps[step + 1]) : phases.length;
   return {index: phase - Math.max(begin, 0), of: Math.max(end - begin, 1)};
 }
 
@@ -80,8 +80,9 @@ function coloring(kind, job, columns) {
 
 /** By the phase of birth, from the first to the last of its step. */
 function phaseColors(pixels, job, columns) {
+  const steps = job.steps.map((step) => step.begin);
   const shares = job.phases.map((begin) => {
-    const {index, of} = phaseInStep(job, begin);
+    const {index, of} = phaseInStep(job.phases, steps, begin);
     return pixel(ramp(index / Math.max(of - 1, 1)));
   });
   let phase = 0; // births ascend
@@ -155,11 +156,11 @@ export class Raster {
   }
 }
 
-/** What there is to say of block `i`: an array of lines. */
-function explain(job, columns, offsets, i) {
+/** What there is to say of block `i`: an array of lines. `steps` are the events at which they begin. */
+function explain(job, steps, columns, offsets, i) {
   const birth = columns.birth[i];
   const death = birth + columns.life[i];
-  const step = lastAtMost(job.steps.map((one) => one.begin), birth);
+  const step = lastAtMost(steps, birth);
   const phase = lastAtMost(job.phases, birth);
   const mark = job.marks[lastAtMost(job.marks.map((one) => one[0]), birth)];
   const lines = [
@@ -179,6 +180,7 @@ export class AddressMap {
     Object.assign(this, {canvas, columns, job, view, onPoint, onLegend});
     this.plot = new Plot(canvas);
     this.raster = new Raster(columns);
+    this.steps = job.steps.map((step) => step.begin);
     control(canvas, view, () => this.plot.area(), true);
     view.onChange(() => this.draw());
     canvas.addEventListener('pointermove', (event) => this.point(event));
@@ -244,7 +246,7 @@ export class AddressMap {
       this.marked = i;
       this.view.change();
     }
-    this.onPoint(i < 0 ? null : explain(this.job, this.columns, this.offsets, i), event);
+    this.onPoint(i < 0 ? null : explain(this.job, this.steps, this.columns, this.offsets, i), event);
   }
 
   point(event) {

@@ -62,10 +62,13 @@ export function table(caption, columns, rows) {
   const kinds = columns.map(([, kind]) => kind);
   const heading = ([name, kind]) => element('th', {scope: 'col', class: kind}, name);
   const head = element('tr', {}, ...columns.map(heading));
-  const body = rows.map((row) => element('tr', {}, ...row.map((cell, i) =>
-    element(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row', class: kinds[i]} : {class: kinds[i]}, cell))));
+  const body = element('tbody');
+  for (const row of rows) {
+    body.append(element('tr', {}, ...row.map((cell, i) =>
+      element(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row', class: kinds[i]} : {class: kinds[i]}, cell))));
+  }
   return element('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
-    element('table', {}, element('caption', {}, caption), element('thead', {}, head), element('tbody', {}, ...body)));
+    element('table', {}, element('caption', {}, caption), element('thead', {}, head), body));
 }
 
 /** What is less than all does not read 100 %. */
@@ -78,6 +81,18 @@ export function svg(name, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
+}
+
+/** Does what shows something, and marks the page as ready; where it fails, the page says so. */
+export async function present(work) {
+  try {
+    await work();
+    document.documentElement.dataset.ready = String(Math.round(performance.now()));
+  } catch (error) {
+    document.getElementById('report').replaceChildren(
+      element('p', {role: 'alert'}, `This page cannot be shown: ${error.message}.`));
+    throw error;
+  }
 }
 
 /** Calls `redraw(now)` when the colours or the size of the page change; `now`: before the next frame is too late. */

@@ -1,7 +1,8 @@
 // The tables of a report: all jobs, who is alive at the peak, what is stranded, the steps.
 
 import {ALLOCATORS, ALLOCATOR_NAMES, CLASS_NAMES} from './colors.js';
-import {count, counted, element, gib, percent, size} from './format.js';
+import {largestOf} from './data.js';
+import {count, counted, element, exactSize, gib, percent, size} from './format.js';
 import {share, svg, table} from './parts.js';
 
 export function jobsTable(jobs) {
@@ -117,7 +118,7 @@ export function stepsTables(job) {
 export function stepsPicture(job) {
   const width = 1000;
   const height = 180;
-  const most = Math.max(1, ...job.steps.flatMap((step) => [step.requested, ...step.reserved]));
+  const most = largestOf(job.steps.flatMap((step) => [step.requested, ...step.reserved]));
   const each = width / job.steps.length;
   const y = (bytes) => (height * (1 - bytes / most)).toFixed(1);
   const bars = job.steps.map((step, i) =>
@@ -141,7 +142,7 @@ export function segmentsPicture(job) {
   if (segments.length === 0) return '';
   const width = 1000;
   const row = 6;
-  const longest = Math.max(...segments.map((segment) => segment.size));
+  const longest = largestOf(segments.map((segment) => segment.size));
   const x = (bytes) => (width * bytes / longest).toFixed(2);
   let used = '';
   let free = '';
