@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <string_view>
 #include <tuple>
 
 #include "report/columns.h"
@@ -17,7 +19,6 @@ using Numbers = std::vector<std::uint64_t>;
 // Longer lists say no more to a reader; what is left out is summed up.
 constexpr std::size_t kMostGroups = 200;
 constexpr std::size_t kMostSegments = 200;
-constexpr std::size_t kMostLabels = 5000;
 
 /// Numbers the different values in the order in which they come.
 template <typename Value>
@@ -43,11 +44,11 @@ Numbers numbers_of(const std::vector<Value>& values, const ToNumber& to_number) 
   return numbers;
 }
 
-/// Streams are handles of 64 bits, which JavaScript's numbers cannot hold.
-Json stream_names(const std::vector<Stream>& streams) {
-  Json names = Json::array();
-  for (const Stream stream : streams) names.push_back(std::to_string(stream));
-  return names;
+/// The label of the last mark before the request's birth; empty where there is none.
+std::string_view label_before(const Trace& trace, RequestId id) {
+  const Time birth = trace.requests[id].life.lower;
+  const auto after = std::ranges::upper_bound(trace.marks, birth, {}, &Mark::time);
+  return after == trace.marks.begin() ? std::string_view() : std::prev(after)->label;
 }
 
 void add_curve(const std::string& name, const Curve& curve, Columns& columns) {
@@ -57,24 +58,31 @@ void add_curve(const std::string& name, const Curve& curve, Columns& columns) {
 }
 
 /// The drawn requests as columns: births and lifetimes in events, a request from before recording from 0 on;
-/// sizes in bytes; offsets in bytes plus one, 0 for a request that was not served.
+/// sizes in bytes; offsets in bytes plus one, 0 for a request that was not served. Gives the texts that
+/// columns refer to by number.
 Json add_blocks(const JobReport& report, const std::vector<RequestId>& drawn, Columns& columns) {
   const Trace& trace = report.trace;
   const auto birth = [&](RequestId id) { return std::max<Time>(trace.requests[id].life.lower, 0); };
   const auto death = [&](RequestId id) { return std::min(trace.requests[id].life.upper, trace.end); };
-  Numbering<Stream> streams;
+  Numbering<std::string> streams;  // handles of 64 bits, which JavaScript's numbers cannot hold
+  Numbering<std::string_view> sites;
+  Numbering<std::string_view> labels;
   columns.add("id", numbers_of(drawn, [](RequestId id) { return id; }), true);
   columns.add("birth", numbers_of(drawn, birth), true);
   columns.add("life", numbers_of(drawn, [&](RequestId id) { return death(id) - birth(id); }));
   columns.add("size", numbers_of(drawn, [&](RequestId id) { return trace.requests[id].size; }));
   columns.add("class", numbers_of(drawn, [&](RequestId id) { return report.profile.classes[id]; }));
-  columns.add("stream", numbers_of(drawn, [&](RequestId id) { return streams[trace.requests[id].stream]; }));
-  columns.add("site", numbers_of(drawn, [&](RequestId id) { return trace.requests[id].site; }));
+  columns.add("stream", numbers_of(drawn, [&](RequestId id) {
+                return streams[std::to_string(trace.requests[id].stream)];
+              }));
+  columns.add("site",
+              numbers_of(drawn, [&](RequestId id) { return sites[trace.sites[trace.requests[id].site]]; }));
+  columns.add("mark", numbers_of(drawn, [&](RequestId id) { return labels[label_before(trace, id)]; }));
   for (std::size_t i = 0; i < kContenders; ++i) {
     const auto offset = [&](RequestId id) { return report.maps.at(i).offsets[id].value_or(-1) + 1; };
     columns.add(std::string(name_of(static_cast<Contender>(i))) + "_offset", numbers_of(drawn, offset));
   }
-  return stream_names(streams.values());
+  return {{"streams", streams.values()}, {"sites", sites.values()}, {"marks", labels.values()}};
 }
 
 /// What is not drawn: how many requests, and their share of bytes times events.
@@ -88,15 +96,6 @@ Json left_out(const JobReport& report, const std::vector<RequestId>& drawn) {
   }
   for (const RequestId id : drawn) shown += area_of(report.trace, id);
   return {{"requests", requests - drawn.size()}, {"share", all > 0 ? 1 - shown / all : 0}};
-}
-
-Json marks_json(const std::vector<Mark>& marks) {
-  Json list = Json::array();
-  for (const Mark& mark : marks) {
-    if (list.size() == kMostLabels) break;
-    list.push_back({mark.time, mark.label});
-  }
-  return list;
 }
 
 Json peak_json(const JobReport& report) {
@@ -184,7 +183,7 @@ Json kinds_json(const std::vector<CachedSegment>& segments) {
   return list;
 }
 
-Json stranded_json(const StrandedMoment& moment) {
+Json stranded_json(const StrandedMoment& moment, Bytes peak) {
   std::vector<CachedSegment> segments = moment.segments;
   std::ranges::stable_sort(segments, std::ranges::greater{}, free_bytes);
   Json drawn = Json::array();
@@ -193,6 +192,7 @@ Json stranded_json(const StrandedMoment& moment) {
     drawn.push_back(segment_json(segment));
   }
   Json document = {{"time", moment.time},
+                   {"peak", peak},
                    {"reserved", moment.reserved},
                    {"allocated", moment.allocated},
                    {"requested", moment.requested},
@@ -241,31 +241,30 @@ Json numbers_json(const JobReport& report) {
 PageJob page_job(const JobReport& report, std::size_t most_blocks) {
   const std::vector<RequestId> drawn = largest_requests(report.trace, most_blocks);
   Columns columns;
-  const Json streams = add_blocks(report, drawn, columns);
+  const Json texts = add_blocks(report, drawn, columns);
   add_curve("requested", report.requested, columns);
   Json extents = Json::array();
   for (std::size_t i = 0; i < kContenders; ++i) {
     add_curve(std::string(name_of(static_cast<Contender>(i))), report.reserved.at(i), columns);
     extents.push_back(report.maps.at(i).extent);
   }
-  const Json facts = {{"name", job_name(report.trace.name)},
-                      {"device", report.trace.device},
-                      {"settings", report.trace.settings},
-                      {"events", report.trace.end},
-                      {"requests", report.summary.requests},
-                      {"drawn", drawn.size()},
-                      {"left_out", left_out(report, drawn)},
-                      {"numbers", numbers_json(report)},
-                      {"steps", steps_json(report.steps)},
-                      {"step_note", report.profile.steps.note},
-                      {"phases", report.profile.phases.begins},
-                      {"marks", marks_json(report.trace.marks)},
-                      {"streams", streams},
-                      {"sites", report.trace.sites},
-                      {"extents", extents},
-                      {"peak", peak_json(report)},
-                      {"stranded", stranded_json(report.stranded)},
-                      {"columns", columns.description()}};
+  Json facts = {{"name", job_name(report.trace.name)},
+                {"device", report.trace.device},
+                {"settings", report.trace.settings},
+                {"events", report.trace.end},
+                {"requests", report.summary.requests},
+                {"all_streams", report.summary.streams},
+                {"drawn", drawn.size()},
+                {"left_out", left_out(report, drawn)},
+                {"numbers", numbers_json(report)},
+                {"steps", steps_json(report.steps)},
+                {"step_note", report.profile.steps.note},
+                {"phases", report.profile.phases.begins},
+                {"extents", extents},
+                {"peak", peak_json(report)},
+                {"stranded", stranded_json(report.stranded, report.comparison.native.replay.reserved_peak)},
+                {"columns", columns.description()}};
+  facts.update(texts);
   return {facts, columns.packed()};
 }
 

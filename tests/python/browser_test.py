@@ -333,6 +333,79 @@ def test_a_job_of_very_many_steps_is_shown(browser: Browser, stweaver: Run, tmp_
     opened.close()
 
 
+def test_a_tap_explains_the_request_below_it(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    trace = write_run(tmp_path / "run.pickle", {"embed": 1 << 20, "attend": 3 << 20})
+    assert stweaver("report", trace, "-o", tmp_path / "run.html").returncode == 0
+    page = browser.new_page(has_touch=True)
+    page.goto((tmp_path / "run.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.locator("canvas.map").tap(position={"x": 900, "y": 200})
+    assert "attend (job/train.py:2)" in page.get_by_role("status").inner_text()
+    page.close()
+
+
+def test_a_request_is_explained_by_the_mark_before_it(
+    browser: Browser, stweaver: Run, tmp_path: Path
+) -> None:
+    events = [
+        event for layer in range(6000) for event in request(1 << 30, 2 << 20, user_metadata=f"layer {layer}")
+    ]
+    opened = opened_report(browser, stweaver, write_events(tmp_path / "marks.pickle", events))
+    canvas = opened.page.locator("canvas.map")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    status = opened.page.get_by_role("status")
+    places = (box["x"] + box["width"] - 32 - 0.3 * i for i in range(100))  # where a request lives, not a gap
+    for x in places:
+        opened.page.mouse.move(x, box["y"] + 0.5 * box["height"])
+        if status.is_visible():
+            break
+    text = status.inner_text(timeout=1000)
+    number = text.split(":")[0].removeprefix("request ").replace(",", "")
+    assert int(number) > 5900
+    assert f"after the mark: layer {number}" in text.splitlines()
+    opened.close()
+
+
+def test_a_colour_stands_for_one_stream_or_for_all_others(
+    browser: Browser, stweaver: Run, tmp_path: Path
+) -> None:
+    events = [event for stream in range(11) for event in request(1 << 30, 2 << 20, stream=stream)]
+    opened = opened_report(browser, stweaver, write_events(tmp_path / "streams.pickle", events))
+    select(opened.page, "Colour by").select_option(label="stream")
+    legend = opened.page.locator("section:has(canvas.map) .legend > span").all_inner_texts()
+    assert [entry.strip() for entry in legend] == [
+        *(f"stream {stream}" for stream in range(7)),
+        "stream 7 and 3 more",
+    ]
+    opened.close()
+
+
+def test_the_last_event_is_that_at_the_right_edge(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    trace = write_run(tmp_path / "run.pickle", {"embed": 1 << 20, "attend": 3 << 20, "log": 4096})
+    opened = opened_report(browser, stweaver, trace)
+    canvas = opened.page.locator("canvas.curves")
+    box = canvas.bounding_box()
+    assert box
+    for right in (28, 28.5, 29):  # beside the plot
+        canvas.hover(position={"x": box["width"] - right, "y": 100})
+        assert "event 3" not in opened.page.get_by_role("status").inner_text()
+    assert "event 2" in opened.page.get_by_role("status").inner_text()
+    opened.close()
+
+
+def test_a_report_of_nothing_claims_nothing(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    opened = opened_report(browser, stweaver, write_events(tmp_path / "zero.pickle", request(1 << 30, 0)))
+    text = opened.page.locator("main").inner_text()
+    assert "1 stream" in text
+    assert "none is drawn" in text
+    assert "reserves nothing" in text
+    assert "could grow" not in text
+    assert "before recording" not in text
+    opened.close()
+
+
 @pytest.mark.parametrize("name", ["report", "diff"])
 def test_a_printed_page_is_light_and_not_empty(browser: Browser, pages: dict[str, Path], name: str) -> None:
     opened = Opened(browser, pages[name], "dark")

@@ -174,7 +174,7 @@ def test_texts_of_a_trace_are_never_read_as_html(stweaver: Run, tmp_path: Path) 
     assert hostile.title == f"Memory report: {name}"
     (job,) = hostile.jobs()
     assert job["settings"] == MARKUP
-    assert job["marks"][0][1] == f"{MARKUP} 0"
+    assert job["marks"][0] == f"{MARKUP} 0"
     assert any(MARKUP.rpartition("/")[2] in site for site in job["sites"])
 
 

@@ -194,7 +194,20 @@ TEST(PageHtml, NeverReadsATextOfTheTraceAsHtml) {
   EXPECT_EQ(count(page, "<script"), count(harmless, "<script"));
   EXPECT_EQ(count(page, "</script"), count(harmless, "</script"));
   EXPECT_THAT(page, AllOf(Not(HasSubstr("<img")), Not(HasSubstr("alert(1)</"))));
-  EXPECT_EQ(facts_of(page)[0].at("sites")[1], kMarkup) << "shown as it is";
+  EXPECT_EQ(facts_of(page)[0].at("sites")[0], kMarkup) << "shown as it is";
+}
+
+TEST(PageHtml, HasTheTextsThatItsRequestsReferTo) {
+  Job job;
+  job.touch(4096);
+  for (int i = 0; i < 6000; ++i) job.mark(text("layer ", i));
+  job.touch(4096);
+  Trace trace = job.trace();
+  trace.sites = {"", "never (used.py:1)", "forward (model.py:3)"};
+  trace.requests[1].site = 2;
+  const ordered_json facts = facts_of(page_html({reported(std::move(trace))}))[0];
+  EXPECT_EQ(facts.at("marks"), ordered_json({"", "layer 5999"}));
+  EXPECT_EQ(facts.at("sites"), ordered_json({"", "forward (model.py:3)"}));
 }
 
 TEST(PageHtml, ScriptsMakeNoHtmlOutOfTexts) {

@@ -82,7 +82,7 @@ export function drawCurves(canvas, curves, {steps, highest}, view, onPoint) {
     const {left, width} = plot.area();
     const share = (event.clientX - canvas.getBoundingClientRect().left - left) / width;
     if (share < 0 || share > 1) return onPoint(null);
-    const time = Math.floor(view.time.begin + share * view.time.length);
+    const time = Math.min(Math.floor(view.time.begin + share * view.time.length), view.time.whole - 1);
     onPoint([`event ${count(time)}`, ...curves.filter((curve) => curve.shown).map((curve) => {
       const at = lastAtMost(curve.times, time);
       return `${curve.name}: ${gib(at < 0 ? 0 : curve.bytes[at])}`;

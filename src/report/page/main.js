@@ -32,6 +32,7 @@ function memorySection(job, columns, view, explanation) {
 }
 
 function leftOutNote(job) {
+  if (job.drawn === 0) return 'No request takes memory, so none is drawn.';
   if (job.left_out.requests === 0) return `All ${count(job.drawn)} requests are drawn.`;
   return `${count(job.drawn)} requests are drawn; the ${count(job.left_out.requests)} smallest and shortest are left ` +
     `out, ${percent(job.left_out.share, 3)} of all bytes times events.`;
@@ -82,7 +83,7 @@ function showJob(job, columns, place, explanation) {
   place.replaceChildren(
     element('h2', {class: 'job'}, job.name),
     element('p', {class: 'note'}, `Device ${job.device}, ${counted(job.requests, 'request')}, ` +
-      `${counted(job.steps.length, 'step')}, ${counted(job.streams.length, 'stream')}` +
+      `${counted(job.steps.length, 'step')}, ${counted(job.all_streams, 'stream')}` +
       (job.settings ? `, settings ${job.settings}` : '')),
     verdict(job),
     memorySection(job, columns, view, explanation),

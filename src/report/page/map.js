@@ -61,8 +61,11 @@ function coloring(kind, job, columns) {
   const pixels = new Uint32Array(columns.size.length);
   const categories = (numbers, names) => {
     const colors = CATEGORIES.map(rgb);
-    for (let i = 0; i < pixels.length; ++i) pixels[i] = pixel(colors[numbers[i] % colors.length]);
-    return names.slice(0, 16).map((name, i) => [CATEGORIES[i % CATEGORIES.length], name]);
+    const last = colors.length - 1;
+    for (let i = 0; i < pixels.length; ++i) pixels[i] = pixel(colors[Math.min(numbers[i], last)]);
+    const entries = names.slice(0, colors.length).map((name, i) => [CATEGORIES[i], name]);
+    if (names.length > colors.length) entries[last][1] += ` and ${count(names.length - colors.length)} more`;
+    return entries;
   };
   const scale = (numbers, unit) => {
     const {color, legend} = logScale(numbers, unit);
@@ -162,14 +165,14 @@ function explain(job, steps, columns, offsets, i) {
   const death = birth + columns.life[i];
   const step = lastAtMost(steps, birth);
   const phase = lastAtMost(job.phases, birth);
-  const mark = job.marks[lastAtMost(job.marks.map((one) => one[0]), birth)];
+  const mark = job.marks[columns.mark[i]];
   const lines = [
     `request ${count(columns.id[i])}: ${size(columns.size[i])} (${count(columns.size[i])} bytes)`,
     `born at event ${count(birth)}, ${death >= job.events ? 'never freed' : `freed at ${count(death)}`}`,
     `${CLASS_NAMES[columns.class[i]]}, ${step < 0 ? 'before the first step' : `step ${step + 1}`}, phase ${phase + 1}`,
     `stream ${job.streams[columns.stream[i]]}, address ${size(offsets[i] - 1)} in this map`,
   ];
-  if (mark) lines.push(`after the mark: ${mark[1]}`);
+  if (mark) lines.push(`after the mark: ${mark}`);
   if (job.sites[columns.site[i]]) lines.push(job.sites[columns.site[i]]);
   return lines;
 }
@@ -184,7 +187,10 @@ export class AddressMap {
     control(canvas, view, () => this.plot.area(), true);
     view.onChange(() => this.draw());
     canvas.addEventListener('pointermove', (event) => this.point(event));
-    canvas.addEventListener('pointerleave', () => this.mark(-1));
+    canvas.addEventListener('pointerup', (event) => this.point(event));
+    canvas.addEventListener('pointerleave', (event) => {
+      if (event.pointerType !== 'touch') this.mark(-1); // a finger leaves with its tap
+    });
     canvas.addEventListener('keyup', () => this.explainMiddle());
     canvas.addEventListener('blur', () => this.mark(-1));
     this.marked = -1;

@@ -67,6 +67,7 @@ export function peakTable(job) {
 /** The default allocator just before its reserve reached its peak. */
 export function strandedTables(job) {
   const moment = job.stranded;
+  if (moment.peak === 0) return element('p', {}, 'The default allocator, simulated, reserves nothing.');
   const idle = moment.reserved - moment.allocated;
   const wish = moment.request
     ? `a request of ${size(moment.request.size)} on stream ${moment.request.stream} fitted nowhere`
