@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "profile/profile.h"
@@ -20,13 +21,26 @@ using Json = nlohmann::ordered_json;
 // No longer lists than a reader reads.
 constexpr std::size_t kMostChanges = 1000;
 
-/// Adds a run's curve to the columns; gives what else there is to say of it.
-Json run_json(const Trace& trace, const std::string& name, Columns& columns) {
-  const Curve curve = requested_curve(trace);
+/// The step in which `time` lies, or what lies between the steps around it; and how many steps begin by then.
+struct PeakSpan {
+  Lifespan span;
+  bool is_step = false;
+  std::size_t begun = 0;
+};
+
+PeakSpan peak_span(Time time, const std::vector<Lifespan>& steps, Time end) {
+  const auto next = std::ranges::upper_bound(steps, time, {}, &Lifespan::lower);
+  const auto begun = static_cast<std::size_t>(next - steps.begin());
+  const Lifespan last = begun == 0 ? Lifespan{0, 0} : *std::prev(next);
+  if (time < last.upper) return {.span = last, .is_step = true, .begun = begun};
+  return {.span = {last.upper, next == steps.end() ? end : next->lower}, .is_step = false, .begun = begun};
+}
+
+/// Adds a run's curve around its peak to the columns; gives what else there is to say of it.
+Json run_json(const Trace& trace, Time peak, const std::string& name, Columns& columns) {
   const std::vector<Lifespan> steps = find_steps(trace).spans;
-  const auto highest =
-      std::ranges::max_element(steps, {}, [&curve](const Lifespan& step) { return peak_in(curve, step); });
-  const Lifespan span = steps.empty() ? Lifespan{0, trace.end} : *highest;
+  const auto [span, is_step, begun] = peak_span(std::max<Time>(peak, 0), steps, trace.end);
+  const Curve curve = requested_curve(trace);
   std::vector<std::uint64_t> times;
   std::vector<std::uint64_t> bytes;
   for (const Reserve& point : downsample(part_of(curve, span), kCurvePoints)) {
@@ -37,7 +51,8 @@ Json run_json(const Trace& trace, const std::string& name, Columns& columns) {
   columns.add(name + "_bytes", bytes);
   return {{"name", job_name(trace.name)},
           {"events", span.upper - span.lower},
-          {"step", steps.empty() ? 0 : highest - steps.begin() + 1},
+          {"is_step", is_step},
+          {"begun", begun},
           {"steps", steps.size()}};
 }
 
@@ -61,7 +76,8 @@ std::string diff_page_html(const Trace& a, const Trace& b, const Difference& dif
   Bytes rest = 0;
   for (std::size_t i = shown; i < changes.size(); ++i) rest += changes[i].bytes[1] - changes[i].bytes[0];
   Columns columns;
-  const Json runs = {run_json(a, "before", columns), run_json(b, "now", columns)};
+  const auto& [peak_a, peak_b] = difference.peak_times;
+  const Json runs = {run_json(a, peak_a, "before", columns), run_json(b, peak_b, "now", columns)};
   const Json facts = {{"runs", runs},
                       {"peaks", difference.peaks},
                       {"by_line", difference.by_line},

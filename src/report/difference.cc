@@ -48,6 +48,7 @@ void add_side(const Trace& trace, std::size_t side, Difference& difference, Chan
   const PeakMoment peak = peak_of(trace);
   difference.names.at(side) = trace.name;
   difference.peaks.at(side) = peak.bytes;
+  difference.peak_times.at(side) = peak.time;
   for (const AliveGroup& group : peak.groups) {
     const std::string what = what_of(trace, group, difference.by_line);
     Change& change = changes[{what, group.life}];

@@ -24,6 +24,7 @@ struct Change {
 struct Difference {
   std::array<std::string, 2> names;
   std::array<Bytes, 2> peaks{};
+  std::array<Time, 2> peak_times{};                   ///< of the events that reach them
   bool by_line = false;                               ///< both traces know lines of code
   std::array<std::array<Bytes, 2>, 3> class_bytes{};  ///< per LifeClass
   std::vector<Change> changes;                        ///< where bytes differ, the largest difference first

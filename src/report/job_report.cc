@@ -71,8 +71,11 @@ const ReplayResult& served_by(const JobReport& report, Contender contender) {
 double room_to_grow(const JobReport& report, Bytes theirs) {
   const Bytes ours = report.comparison.stweaver.replay.reserved_peak;
   const Bytes fixed = report.summary.peak_by_class.at(static_cast<std::size_t>(LifeClass::kPersistent));
-  if (ours >= theirs || ours <= fixed) return 1;
-  return static_cast<double>(theirs - fixed) / static_cast<double>(ours - fixed);
+  const Bytes requested = report.comparison.requested_peak;
+  const Bytes growing = requested - fixed;
+  // Where the reserve goes beyond what was asked for by more than that, it says nothing of what grows.
+  if (ours >= theirs || growing <= std::max<Bytes>(ours - requested, 0)) return 1;
+  return 1 + static_cast<double>(theirs - ours) / static_cast<double>(growing);
 }
 
 }  // namespace stweaver

@@ -49,7 +49,8 @@ JobReport report_job(Trace trace, const SynthesizeOptions& options);
 const ReplayResult& served_by(const JobReport& report, Contender contender);
 
 /// By which factor memory that grows with the batch or the sequence (all but persistent requests) could grow
-/// until STWeaver reserves as much as `theirs` does now; 1 when it reserves no less, or when nothing grows.
+/// until STWeaver reserves as much as `theirs` does now; 1 when it reserves no less, or when less grows than
+/// it reserves for nothing.
 double room_to_grow(const JobReport& report, Bytes theirs);
 
 }  // namespace stweaver

@@ -406,6 +406,51 @@ def test_a_report_of_nothing_claims_nothing(browser: Browser, stweaver: Run, tmp
     opened.close()
 
 
+def test_requests_of_other_sizes_have_other_names(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    events = [event for size in (0, 1) for event in request((1 + size) << 30, (1 << 20) + size)[:1]]
+    frames = [{"name": "operator()", "filename": "kernel.cpp", "line": 1}]
+    events[0]["frames"] = events[1]["frames"] = frames
+    opened = opened_report(browser, stweaver, write_events(tmp_path / "sizes.pickle", events))
+    rows = opened.page.get_by_role("region", name="Alive at event").locator("tr")
+    assert [row.locator("th").first.inner_text().replace("\xa0", " ") for row in rows.all()] == [
+        "requests (the trace knows no lines of Python)",
+        "requests of 1,048,577 B",
+        "requests of 1 MiB",
+    ]
+    opened.close()
+
+
+def test_a_growth_that_rounds_to_nothing_is_not_told(
+    browser: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    text = re.sub(r'"room":\[[^]]*\]', '"room":[1.004,1.0]', pages["report"].read_text())
+    file.write_text(text)
+    opened = Opened(browser, file)
+    assert "could grow" not in opened.page.locator("main").inner_text()
+    assert opened.page.locator("table").first.locator("td:last-child").all_inner_texts() == ["-", "-"]
+    opened.close()
+
+
+def test_a_peak_outside_of_steps_is_drawn_as_such(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    labels = (f"step {step}" for step in range(4))
+    steps = [event for label in labels for event in request(1 << 30, 2 << 20, user_metadata=label)]
+    before, after = (request(1 << 30, 9 << 20, user_metadata=label) for label in ("warm-up", "end"))
+    files = [
+        write_events(tmp_path / "early.pickle", before + steps),
+        write_events(tmp_path / "late.pickle", steps + after),
+    ]
+    page = tmp_path / "diff.html"
+    assert stweaver("diff", *files, "-o", page).returncode == 0
+    opened = Opened(browser, page)
+    early, late = opened.page.locator("figcaption").all_inner_texts()
+    assert "what comes before the first step, 2 events" in early
+    assert "what comes after the last step, 2 events" in late
+    for canvas in opened.page.locator("canvas").all():
+        assert "at most 9\xa0MiB" in (canvas.get_attribute("aria-label") or "")
+    opened.close()
+
+
 @pytest.mark.parametrize("name", ["report", "diff"])
 def test_a_printed_page_is_light_and_not_empty(browser: Browser, pages: dict[str, Path], name: str) -> None:
     opened = Opened(browser, pages[name], "dark")

@@ -148,11 +148,22 @@ TEST(ReportJob, CountsTheRequestsOfItsSteps) {
 TEST(RoomToGrow, IsWhatVariesUnderTheSameReserve) {
   JobReport report;
   report.summary.peak_by_class = {100, 0, 0};
+  report.comparison.requested_peak = 300;
   report.comparison.stweaver.replay.reserved_peak = 300;
   EXPECT_DOUBLE_EQ(room_to_grow(report, 500), 2);
   EXPECT_DOUBLE_EQ(room_to_grow(report, 200), 1);
-  report.comparison.stweaver.replay.reserved_peak = 100;
-  EXPECT_DOUBLE_EQ(room_to_grow(report, 500), 1) << "nothing grows";
+}
+
+TEST(RoomToGrow, IsNotReadFromWhatNobodyAskedFor) {
+  JobReport report;
+  report.summary.peak_by_class = {100, 0, 0};
+  report.comparison.stweaver.replay.reserved_peak = 120;
+  for (const Bytes requested : {100, 105}) {
+    report.comparison.requested_peak = requested;
+    EXPECT_DOUBLE_EQ(room_to_grow(report, 220), 1) << requested;
+  }
+  report.comparison.requested_peak = 115;
+  EXPECT_GT(room_to_grow(report, 220), 1);
 }
 
 TEST(PageHtml, IsOneFileThatNeedsNoOther) {

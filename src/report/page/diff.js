@@ -42,21 +42,25 @@ function summary(facts) {
       ['more', 'number']], rows));
 }
 
-function stepText({step, steps}) {
-  return steps === 0 ? 'the whole recording, in which no steps were found' : `step ${step} of ${steps}`;
+/** The stretch of a run in which it reaches its peak: a step, or what lies outside of all. */
+function stretchText({is_step: isStep, begun, steps}) {
+  if (steps === 0) return 'the whole recording, in which no steps were found';
+  if (isStep) return `step ${begun} of ${steps}`;
+  if (begun === 0) return 'what comes before the first step';
+  return begun === steps ? 'what comes after the last step' : `what lies between steps ${begun} and ${begun + 1}`;
 }
 
-/** One run's memory over the step in which it reaches its peak; gives [figure, view]. */
+/** One run's memory over the step in which it reaches its peak, or around it outside of steps; gives [figure, view]. */
 function runFigure(facts, curves, number, explanation) {
   const run = facts.runs[number];
   const view = new View(run.events, 1);
   const canvas = element('canvas', {class: 'curves', tabindex: '0', role: 'img',
-    'aria-label': `${run.name}: asked for over ${stepText(run)}, at most ${gib(facts.peaks[number])}. Arrow keys ` +
+    'aria-label': `${run.name}: asked for over ${stretchText(run)}, at most ${gib(facts.peaks[number])}. Arrow keys ` +
       'move, plus and minus zoom.'});
   drawCurves(canvas, [curves[number]], {steps: [], highest: highestOf(curves)}, view,
     (lines, event) => explanation.show(lines, event));
   const swatch = element('span', {class: 'swatch ' + RUNS[number]});
-  const caption = element('figcaption', {}, swatch, ` ${RUNS[number]}: ${run.name}, ${stepText(run)}, ` +
+  const caption = element('figcaption', {}, swatch, ` ${RUNS[number]}: ${run.name}, ${stretchText(run)}, ` +
     counted(run.events, 'event'));
   return [element('figure', {}, caption, canvas, element('div', {class: 'controls'}, zoomButtons(view))), view];
 }
@@ -75,7 +79,7 @@ function changesTable(facts, kind) {
     bar(growth(change.bytes), largest), gib(change.bytes[0], 3), gib(change.bytes[1], 3),
     `${count(change.requests[0])} \u2192 ${count(change.requests[1])}`, CLASS_NAMES[change.class]]);
   return table(`${counted(rows.length, 'change')}, the largest first`, [
-    [facts.by_line ? 'line of code' : 'requests (not both runs have stack frames)', 'text'], ['', 'text'],
+    [facts.by_line ? 'line of code' : 'requests (not both runs know lines of Python)', 'text'], ['', 'text'],
     ['more', 'number'], ['', 'text'], ['before', 'number'], ['now', 'number'], ['requests', 'number'],
     ['class', 'text']], rows);
 }
@@ -107,7 +111,7 @@ async function main() {
     element('h1', {}, 'Memory of two runs'),
     element('h2', {class: 'job'}, facts.runs.map((run) => run.name).join(' \u2192 ')),
     summary(facts),
-    section('memory', 'Memory over the step of the peak',
+    section('memory', 'Memory around the peak',
       element('div', {class: 'pair'}, ...figures.map(([figure]) => figure)),
       element('p', {class: 'note'}, 'What the run asked for and had not given back; both on one scale. Time is ' +
         `counted in events: allocations and frees. ${TIME_KEYS}`)),

@@ -9,7 +9,7 @@ export function jobsTable(jobs) {
   const rows = jobs.map((job) => {
     const {requested, reserved, room} = job.numbers;
     return [job.name, gib(requested), ...reserved.flatMap((bytes) => [gib(bytes), share(requested, bytes)]),
-      gib(reserved[0] - reserved[2]), gib(reserved[1] - reserved[2]), growth(room[0])];
+      gib(reserved[0] - reserved[2]), gib(reserved[1] - reserved[2]), growth(room[0]) ? '+' + growth(room[0]) : '-'];
   });
   return table('Reserved at most, and the share of it that was asked for', [
     ['job', 'text'], ['asked for', 'number'],
@@ -17,8 +17,9 @@ export function jobsTable(jobs) {
     ['less than default', 'number'], ['less than expandable', 'number'], ['room to grow', 'number']], rows);
 }
 
+/** By how much memory could grow; empty where that rounds to nothing. */
 function growth(factor) {
-  return factor > 1 ? '+' + percent(factor - 1, 0) : '-';
+  return Math.round(100 * (factor - 1)) > 0 ? percent(factor - 1, 0) : '';
 }
 
 /** What planning saves, in sentences. */
@@ -32,9 +33,10 @@ export function verdict(job) {
   const lines = [
     `This job asks for ${gib(requested)} at most. STWeaver reserves ${gib(reserved[2])}: ` +
     `${compared(0)} and ${compared(1)}.`];
-  if (room[0] > 1) {
-    const beside = room[1] > 1 ? `, and by ${percent(room[1] - 1, 0)} in what expandable segments reserve` : '';
-    lines.push(`Under STWeaver everything but persistent memory could grow by ${percent(room[0] - 1, 0)} in what the ` +
+  const [inDefault, inExpandable] = room.map(growth);
+  if (inDefault) {
+    const beside = inExpandable ? `, and by ${inExpandable} in what expandable segments reserve` : '';
+    lines.push(`Under STWeaver everything but persistent memory could grow by ${inDefault} in what the ` +
       `default reserves${beside}: longer sequences or larger batches, as far as memory is proportional to them.`);
   }
   const names = ['that of the default', 'that of expandable segments'];
@@ -49,7 +51,7 @@ export function peakTable(job) {
   const {peak} = job;
   const bySite = peak.groups.some((group) => group.site !== '');
   const rows = peak.groups.map((group) => [
-    group.site || (bySite ? 'no line known, ' : '') + 'requests of ' + size(group.largest),
+    group.site || (bySite ? 'no line known, ' : '') + 'requests of ' + exactSize(group.largest),
     gib(group.bytes, 3), share(group.bytes, peak.bytes),
     count(group.requests),
     group.smallest === group.largest ? size(group.largest) : `${size(group.smallest)} to ${size(group.largest)}`,
@@ -59,7 +61,7 @@ export function peakTable(job) {
       '', '', '', '']);
   }
   return table(`Alive at event ${count(peak.time)}: ${counted(peak.requests, 'request')}, ${gib(peak.bytes)}`, [
-    [bySite ? 'line of code' : 'requests (the trace has no stack frames)', 'text'], ['bytes', 'number'],
+    [bySite ? 'line of code' : 'requests (the trace knows no lines of Python)', 'text'], ['bytes', 'number'],
     ['share', 'number'],
     ['requests', 'number'], ['size of one', 'number'], ['class', 'text'], ['stream', 'number']], rows);
 }
