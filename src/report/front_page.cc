@@ -107,6 +107,7 @@ std::string front_page_html(const Recommendation& advice) {
                       {"front", advice.front.choices.size()},
                       {"evaluations", advice.front.evaluations},
                       {"exhaustive", advice.front.exhaustive},
+                      {"stopped", advice.front.stopped},
                       {"unit", kUnit},
                       {"choices", choices},
                       {"columns", columns.description()}};

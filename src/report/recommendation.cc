@@ -82,6 +82,14 @@ Json calibration_json(const Recommendation& advice) {
           {"ranks", std::move(ranks)}};
 }
 
+/// What the front is of: "from all 1000 configurations".
+std::string looked_at(const Front& front) {
+  const char* const how = front.stopped      ? "stopped early after"
+                          : front.exhaustive ? "from all"
+                                             : "from a search of";
+  return fmt::format("{} {} configurations", how, front.evaluations);
+}
+
 }  // namespace
 
 std::vector<CalibratedRank> calibrated_ranks(const std::vector<RecordedRank>& ranks) {
@@ -158,10 +166,8 @@ std::string advise_text(const Recommendation& advice) {
                     to_gib(advice.memory));
   for (const Framework& framework : advice.frameworks) settings += settings_text(advice, framework);
   return calibration_text(advice) + table.text() +
-         fmt::format("{} of {} on the front, from {} {} configurations in {:.2f} s{}\n",
-                     advice.choices.size(), advice.front.choices.size(),
-                     advice.front.exhaustive ? "all" : "a search of", advice.front.evaluations,
-                     advice.seconds, advice.front.stopped ? ", stopped early" : "") +
+         fmt::format("{} of {} on the front, {} in {:.2f} s\n", advice.choices.size(),
+                     advice.front.choices.size(), looked_at(advice.front), advice.seconds) +
          settings;
 }
 

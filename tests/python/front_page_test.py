@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import chromium
@@ -51,6 +52,11 @@ def kept(page: Page) -> Locator:
     return page.get_by_role("region", name="choices, by their numbers").locator("tbody tr")
 
 
+def facts_of(file: Path) -> Any:  # noqa: ANN401  (a JSON document)
+    """Parse the facts of a page."""
+    return json.loads(file.read_text().split('id="facts">')[1].split("</script>")[0])
+
+
 def chosen(page: Page) -> str:
     return page.locator("p.chosen").inner_text()
 
@@ -90,10 +96,9 @@ def test_a_front_is_small_and_has_the_choices_of_the_text(stweaver: Run, tmp_pat
     file = tmp_path / "large.html"
     result = stweaver("advise", "llama3_70b", "--gpus", "256", "--gpu", "h100", "--json", "-o", file)
     assert file.stat().st_size < 2_000_000
-    text = file.read_text()
     answer = json.loads(result.stdout)
     assert answer["file"] == str(file)
-    facts = json.loads(text.split('id="facts">')[1].split("</script>")[0])
+    facts = facts_of(file)
     numbered = [choice for choice in facts["choices"] if "number" in choice]
     assert [choice["configuration"] for choice in numbered] == [
         choice["configuration"] for choice in answer["choices"]
@@ -196,6 +201,52 @@ def test_a_front_of_nothing_says_so(browser: Browser, stweaver: Run, tmp_path: P
     opened = Opened(browser, file)
     assert "more GPUs" in opened.page.locator("main").inner_text()
     opened.close()
+
+
+def changed(file: Path, **facts: object) -> Path:
+    """Write a page with other facts."""
+    head, rest = file.read_text().split('id="facts">')
+    written, tail = rest.split("</script>", 1)
+    other = file.with_suffix(".changed.html")
+    changed_facts = json.dumps(json.loads(written) | facts)
+    other.write_text(f'{head}id="facts">{changed_facts}</script>{tail}')
+    return other
+
+
+def test_a_front_that_was_stopped_says_so(browser: Browser, file: Path) -> None:
+    some: list[object] = facts_of(file)["choices"]
+    for choices, sentence in [(some, "stopped early after"), ([], "none of which fits")]:
+        opened = Opened(browser, changed(file, stopped=True, choices=choices))
+        text = opened.page.locator("main").inner_text()
+        assert sentence in text
+        assert "from all" not in text
+        assert "more GPUs" not in text
+        opened.close()
+
+
+def test_numbers_of_gpus_are_told_in_full(browser: Browser, stweaver: Run, tmp_path: Path) -> None:
+    file = tmp_path / "many.html"
+    assert stweaver("advise", "llama3_8b", "--gpus", "2056", "--gpu", "h100", "-o", file).returncode == 0
+    opened = Opened(browser, file)
+    label = axis(opened.page, "GPUs").get_attribute("aria-label") or ""
+    most = max(choice["configuration"]["gpus"] for choice in facts_of(file)["choices"])
+    assert most > 1000
+    assert f" to {most:,}." in label
+    opened.close()
+
+
+def test_a_brush_ends_when_its_button_was_let_go_elsewhere(page: Page) -> None:
+    everything = kept(page).count()
+    grip = axis(page, "s/step").locator(".grip")
+    grip.scroll_into_view_if_needed()
+    box = grip.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 0.5 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] + 3, box["y"] + 0.5 * box["height"])
+    page.mouse.up()
+    page.mouse.move(box["x"] + 16, box["y"] + 0.9 * box["height"], steps=4)
+    assert kept(page).count() == everything
 
 
 def test_a_single_choice_is_shown_without_a_comparison(

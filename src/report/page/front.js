@@ -87,6 +87,7 @@ function followBrush(node, drawing, drag) {
     from = place(event);
   });
   node.addEventListener('pointermove', (event) => {
+    if (event.buttons === 0) from = null; // it was let go elsewhere
     if (!from) return;
     const to = place(event);
     if (Math.hypot(to[0] - from[0], to[1] - from[1]) <= CLICK) return;
@@ -342,11 +343,18 @@ function chosenPart(facts, front, explanation) {
 }
 
 function summary(facts) {
-  const kind = facts.exhaustive ? 'all' : 'a search of';
+  const how = facts.stopped ? 'stopped early after' : facts.exhaustive ? 'from all' : 'from a search of';
   const some = facts.choices.length < facts.front
     ? ` Here are the ${count(facts.choices.length)} that differ most.` : '';
-  return element('p', {}, `${counted(facts.front, 'configuration')} that no other beats in all objectives at once, from ` +
-    `${kind} ${count(facts.evaluations)}.${some}`);
+  return element('p', {}, `${counted(facts.front, 'configuration')} that no other beats in all objectives at once, ` +
+    `${how} ${count(facts.evaluations)}.${some}`);
+}
+
+function nothingFits(facts) {
+  const limit = gib(facts.limit, 1);
+  return element('p', {}, facts.stopped
+    ? `Stopped early after ${counted(facts.evaluations, 'configuration')}, none of which fits in ${limit}.`
+    : `Nothing fits in ${limit}: more GPUs, a larger GPU, a shorter sequence or more pipeline stages may help.`);
 }
 
 async function main() {
@@ -355,9 +363,7 @@ async function main() {
   const heading = [element('h1', {}, 'Which configuration?'),
     element('h2', {class: 'job'}, `${facts.model} on ${facts.gpu}`)];
   if (facts.choices.length === 0) {
-    report.replaceChildren(...heading, element('p', {}, `Nothing fits in ${gib(facts.limit, 1)}: ` +
-      'more GPUs, a larger GPU, a shorter sequence or more pipeline stages may help.'));
-    document.documentElement.dataset.ready = String(Math.round(performance.now()));
+    report.replaceChildren(...heading, nothingFits(facts));
     return;
   }
   addCurves(facts, await unpack(0, facts.columns));

@@ -1,8 +1,8 @@
 // What choices are compared by, each on an axis: numbers on a logarithmic scale, names side by side.
 
-import {gib} from './format.js';
+import {count, gib} from './format.js';
 
-const digits = (value) => Number(value.toPrecision(3)).toLocaleString('en');
+const digits = (value) => count(Number.isInteger(value) ? value : Number(value.toPrecision(3)));
 
 /** What there is to compare: how a choice is measured, and how a value reads. `better`: 'less', 'more' or ''. */
 export function measures(priced) {
