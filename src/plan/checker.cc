@@ -9,6 +9,9 @@
 namespace stweaver {
 namespace {
 
+/// It comes and goes. Steps begin at events, no two at the same.
+constexpr std::size_t kEventsOfRequest = 2;
+
 /// Something that holds bytes for a while.
 struct Rectangle {
   Lifespan life;
@@ -129,6 +132,16 @@ bool inside_arena(const Plan& plan, const Slot& slot) {
          slot.offset <= plan.arena - slot.size;
 }
 
+/// The slots of each of the steps that take turns.
+std::size_t step_length(const Plan& plan) {
+  return (plan.slots.size() - plan.prologue) / plan.steps;
+}
+
+/// An empty request still holds its slot's first byte: its address is in use.
+Bytes held_by(const Request& request) {
+  return std::max<Bytes>(request.size, 1);
+}
+
 /// Where each slot lies, empty for none: those in gaps as if behind the arena.
 std::vector<Interval> places_of(const Plan& plan) {
   std::vector<Interval> places;
@@ -163,25 +176,59 @@ std::vector<Rectangle> unrolled(const Plan& plan) {
 }
 
 void check_each_slot(const Plan& plan, Violations& violations) {
-  if (plan.alignment < 1) {
-    violations.add("the plan's alignment is ", plan.alignment);
-    return;
-  }
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
-    if (slot.offset == kUnplanned) continue;
-    if (slot.size <= 0) {
-      violations.add("slot ", i, " has ", slot.size, " bytes");
-    } else if (!inside_arena(plan, slot)) {
-      violations.add("slot ", i, " at ", slot.offset, " does not fit the arena of ", plan.arena, " bytes");
-    }
-    if (slot.offset % plan.alignment != 0) {
-      violations.add("slot ", i, " at ", slot.offset, " is not aligned to ", plan.alignment);
-    }
+    if (slot.size <= 0 || slot.size % plan.alignment != 0)
+      violations.add("slot ", i, " has ", slot.size, " bytes, and slots have multiples of ", plan.alignment);
     if (slot.death <= static_cast<Time>(i)) violations.add("slot ", i, " dies before it is born");
+    if (slot.offset == kUnplanned) continue;
+    if (!inside_arena(plan, slot))
+      violations.add("slot ", i, " at ", slot.offset, " does not fit the arena of ", plan.arena, " bytes");
+    if (slot.offset % plan.alignment != 0)
+      violations.add("slot ", i, " at ", slot.offset, " is not aligned to ", plan.alignment);
     if (slot.death == kForever && i >= plan.prologue)
       violations.add("slot ", i, " of the step is never freed");
   }
+}
+
+/// Reports steps that take turns and are not alike. Sizes differ only where one of the two is for several.
+void check_turns(const Plan& plan, Violations& violations) {
+  const std::size_t length = step_length(plan);
+  for (std::size_t i = plan.prologue; i + length < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    const Slot& next = plan.slots[i + length];
+    const bool same_size = slot.size == next.size || slot.varying || next.varying;
+    if (!same_size || slot.stream != next.stream ||
+        later(slot.death, static_cast<Time>(length)) != next.death)
+      violations.add("slot ", i, " is unlike slot ", i + length, ", its own in the next step");
+  }
+}
+
+/// Reports what lies below what lives for ever: in longer steps it would need more room than it has there.
+void check_lengths(const Plan& plan, Violations& violations) {
+  if (plan.shape != StepShape::kVarying) return;
+  const auto lasting_end = [&](const Slot& slot) {
+    return slot.death == kForever && inside_arena(plan, slot) ? slot.offset + slot.size : 0;
+  };
+  Bytes floor = 0;
+  for (std::size_t i = 0; i < plan.prologue; ++i) floor = std::max(floor, lasting_end(plan.slots[i]));
+  for (std::size_t i = plan.prologue; i < plan.slots.size(); ++i) {
+    const Bytes offset = plan.slots[i].offset;
+    if (offset != kUnplanned && offset < floor)
+      violations.add("slot ", i, " at ", offset, " lies below what lives for ever, which ends at ", floor);
+  }
+}
+
+/// Reports an arena that no slot needs to its end. In plans of lengths it may: what lay there may have lost
+/// its place to what lives for ever.
+void check_arena(const Plan& plan, Violations& violations) {
+  Bytes end = 0;
+  for (const Slot& slot : plan.slots)
+    if (inside_arena(plan, slot)) end = std::max(end, slot.offset + slot.size);
+  if (plan.arena > end && plan.shape != StepShape::kVarying)
+    violations.add("the arena of ", plan.arena, " bytes goes on behind ", end, ", where the last slot ends");
+  if (plan.lower_bound < 0 || plan.lower_bound > plan.arena)
+    violations.add("a lower bound of ", plan.lower_bound, " bytes cannot be, with an arena of ", plan.arena);
 }
 
 void check_each_gap(const Plan& plan, Violations& violations) {
@@ -200,24 +247,53 @@ void check_each_gap(const Plan& plan, Violations& violations) {
   }
 }
 
+/// Whether it has the form of a plan, so that the rest can be asked.
+bool check_form(const Plan& plan, Violations& violations) {
+  if (plan.alignment < 1) {
+    violations.add("the plan's alignment is ", plan.alignment);
+  } else if (plan.prologue > plan.slots.size()) {
+    violations.add("the plan's prologue of ", plan.prologue, " is longer than the plan");
+  } else if (plan.steps < 1 || (plan.slots.size() - plan.prologue) % plan.steps != 0) {
+    violations.add("what repeats, ", plan.slots.size() - plan.prologue, " slots, is no ", plan.steps,
+                   " steps");
+  } else if (plan.prologue_steps > kEventsOfRequest * plan.prologue) {
+    violations.add("a prologue of ", plan.prologue, " requests has no ", plan.prologue_steps, " steps");
+  } else {
+    return true;
+  }
+  return false;
+}
+
 /// What a plan says without its trace. Whether it has the form of a plan at all.
 bool check_slots(const Plan& plan, Violations& violations) {
-  if (plan.prologue > plan.slots.size()) {
-    violations.add("the plan's prologue of ", plan.prologue, " is longer than the plan");
-    return false;
-  }
+  if (!check_form(plan, violations)) return false;
   check_each_slot(plan, violations);
-  if (plan.alignment > 0) check_each_gap(plan, violations);
+  check_each_gap(plan, violations);
+  check_turns(plan, violations);
   const std::vector<Rectangle> slots = unrolled(plan);
   check_overlaps(slots, violations);
   check_stream_gaps(slots, plan.stream_gap, violations);
+  check_lengths(plan, violations);
+  check_arena(plan, violations);
   return true;
+}
+
+/// Whether a run comes behind another as the job makes its requests: of the slots only those of the step come
+/// again.
+bool follows(const Plan& plan, const Run& run, const Run& before) {
+  const bool comes_again = run.slot >= plan.prologue;
+  return run.request >= before.request + std::uint64_t{before.count} &&
+         (comes_again || run.slot >= before.slot + std::uint64_t{before.count});
 }
 
 /// The slot of every request, -1 for none; reports runs that make no sense.
 std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace, Violations& violations) {
   std::vector<std::int64_t> slot_of(trace.requests.size(), -1);
+  Run before;
   for (const Run& run : plan.runs) {
+    if (!follows(plan, run, before))
+      violations.add("the run from request ", run.request, " on does not follow the one before it");
+    before = run;
     if (run.request > trace.requests.size() || run.count > trace.requests.size() - run.request ||
         run.slot > plan.slots.size() || run.count > plan.slots.size() - run.slot) {
       violations.add("the plan speaks of requests ", run.request, " to ",
@@ -232,12 +308,11 @@ std::vector<std::int64_t> slots_of_requests(const Plan& plan, const Trace& trace
 /// Reports slots that stand for no request, or are of the prologue and stand for several. Of steps that
 /// repeat together, one that has the request is enough.
 void check_counts(const Plan& plan, const std::vector<std::int64_t>& slot_of, Violations& violations) {
-  const std::size_t steps = std::max<std::size_t>(plan.steps, 1);
-  const std::size_t period = std::max<std::size_t>((plan.slots.size() - plan.prologue) / steps, 1);
+  const std::size_t length = step_length(plan);
   const auto in_first_step = [&](std::size_t slot) {
-    return slot < plan.prologue ? slot : plan.prologue + (slot - plan.prologue) % period;
+    return slot < plan.prologue ? slot : plan.prologue + (slot - plan.prologue) % length;
   };
-  std::vector<std::size_t> requests(plan.prologue + period, 0);
+  std::vector<std::size_t> requests(plan.prologue + length, 0);
   for (const std::int64_t slot : slot_of)
     if (slot >= 0) ++requests[in_first_step(static_cast<std::size_t>(slot))];
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
@@ -273,28 +348,36 @@ void check_deaths(const Plan& plan, const Trace& trace, const std::vector<std::i
   }
 }
 
+/// Reports requests that are not what their slot is for.
+void check_match(const Plan& plan, const Trace& trace, const std::vector<std::int64_t>& slot_of,
+                 Violations& violations) {
+  for (std::size_t i = 0; i < slot_of.size(); ++i) {
+    if (slot_of[i] < 0) continue;
+    const Slot& slot = plan.slots[static_cast<std::size_t>(slot_of[i])];
+    const Request& request = trace.requests[i];
+    const Bytes held = held_by(request);
+    if (held > slot.size || (!slot.varying && slot.size - held >= plan.alignment))
+      violations.add("request ", i, " of ", request.size, " bytes does not match slot ", slot_of[i], " of ",
+                     slot.size);
+    if (request.stream != slot.stream)
+      violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
+  }
+}
+
 void check_requests(const Plan& plan, const Trace& trace, Violations& violations) {
   const std::vector<std::int64_t> slot_of = slots_of_requests(plan, trace, violations);
   const std::vector<Interval> places = places_of(plan);
   check_counts(plan, slot_of, violations);
+  check_match(plan, trace, slot_of, violations);
   check_deaths(plan, trace, slot_of, violations);
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < slot_of.size(); ++i) {
     if (slot_of[i] < 0) continue;
-    const Slot& slot = plan.slots[static_cast<std::size_t>(slot_of[i])];
     const Interval& place = places[static_cast<std::size_t>(slot_of[i])];
     if (place.empty()) continue;
     const Request& request = trace.requests[i];
-    // An empty request still holds its slot's first byte: its address is in use.
-    const Bytes held = std::max<Bytes>(request.size, 1);
-    if (held > slot.size || (!slot.varying && slot.size - held >= plan.alignment)) {
-      violations.add("request ", i, " of ", request.size, " bytes does not match slot ", slot_of[i], " of ",
-                     slot.size);
-    }
-    if (request.stream != slot.stream)
-      violations.add("request ", i, " is on another stream than slot ", slot_of[i]);
-    rectangles.push_back(
-        {request.life, place.lower, std::min(held, slot.size), request.stream, text("request ", i)});
+    rectangles.push_back({request.life, place.lower, std::min(held_by(request), place.length()),
+                          request.stream, text("request ", i)});
   }
   check_overlaps(rectangles, violations);
 }

@@ -5,10 +5,13 @@
 #include "support/checked.h"
 #include "support/instances.h"
 #include "support/job.h"
+#include "support/naive_plan.h"
 
 namespace stweaver {
 namespace {
 
+using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -83,32 +86,64 @@ class CheckPlan : public testing::Test {
   Trace trace_ = busy_trace();
   Plan plan_ = checked_plan(trace_);
 
-  /// The line that the checker gives for the plan after `change`.
-  std::string offence(const std::function<void(Plan&)>& change) {
+  /// The lines that the checker gives for the plan after `change`.
+  std::vector<std::string> offences(const std::function<void(Plan&)>& change) {
     Plan plan = plan_;
     change(plan);
-    const std::vector<std::string> lines = check_plan(plan, trace_);
+    return check_plan(plan, trace_, 10'000);
+  }
+
+  /// The first of them.
+  std::string offence(const std::function<void(Plan&)>& change) {
+    const std::vector<std::string> lines = offences(change);
     return lines.empty() ? "nothing" : lines.front();
   }
 
   [[nodiscard]] std::size_t first_of_step() const { return plan_.prologue; }
+
+  /// The bytes of the largest request that the slot stands for.
+  [[nodiscard]] Bytes largest_in(std::size_t slot) const {
+    Bytes largest = 0;
+    for (const auto& [request, first, count] : plan_.runs)
+      if (slot >= first && slot - first < count)
+        largest = std::max(largest, trace_.requests[request + (slot - first)].size);
+    return largest;
+  }
 };
 
 TEST_F(CheckPlan, ReportsAPlanOfAnotherTrace) {
   EXPECT_THAT(offence([](Plan& plan) { ++plan.fingerprint; }), HasSubstr("made from another trace"));
-  for (const auto& change : std::vector<std::function<void(Request&)>>{
-           [](Request& request) { ++request.size; }, [](Request& request) { ++request.stream; },
-           [](Request& request) { request.life.upper = kForever; }}) {
+  for (const auto& change : std::vector<std::function<void(Trace&, Request&)>>{
+           [](Trace&, Request&request) { ++request.size; }, [](Trace&, Request&request) { ++request.stream; },
+           [](Trace&, Request&request) { --request.life.lower; },
+           [](Trace&, Request&request) { ++request.life.upper; },
+           [](Trace&trace, Request&) { ++trace.end; }}) {
     Trace other = trace_;
-    change(other.requests[trace_.requests.size() / 2]);
-    EXPECT_THAT(check_plan(plan_, other), Not(IsEmpty()));
+    change(other, other.requests[trace_.requests.size() / 2]);
+    EXPECT_THAT(check_plan(plan_, other), ElementsAre(HasSubstr("made from another trace")));
   }
 }
 
 TEST_F(CheckPlan, ReportsAnOffsetThatIsNotAligned) {
-  EXPECT_THAT(offence([](Plan& plan) { plan.slots[3].offset += 1; }), HasSubstr("slot 3 at"));
+  for (std::size_t slot = 0; slot < plan_.slots.size(); ++slot) {
+    const Bytes offset = plan_.slots[slot].offset + 1;
+    EXPECT_THAT(offences([&](Plan& plan) { plan.slots[slot].offset = offset; }),
+                Contains(text("slot ", slot, " at ", offset, " is not aligned to 512")));
+  }
   EXPECT_THAT(offence([](Plan& plan) { plan.alignment = 0; }), HasSubstr("alignment is 0"));
   EXPECT_THAT(offence([](Plan& plan) { plan.alignment = -512; }), HasSubstr("alignment is -512"));
+}
+
+TEST_F(CheckPlan, ReportsASizeThatIsNoMultipleOfTheAlignment) {
+  for (const Bytes offset : {plan_.slots[3].offset, kUnplanned}) {
+    for (const Bytes size : {Bytes{0}, Bytes{-512}, Bytes{511}}) {
+      EXPECT_THAT(offence([=](Plan& plan) {
+                    plan.slots[3].size = size;
+                    plan.slots[3].offset = offset;
+                  }),
+                  text("slot 3 has ", size, " bytes, and slots have multiples of 512"));
+    }
+  }
 }
 
 TEST_F(CheckPlan, ReportsASlotOutsideTheArena) {
@@ -121,8 +156,13 @@ TEST_F(CheckPlan, ReportsASlotOutsideTheArena) {
 }
 
 TEST_F(CheckPlan, ReportsALifeThatEndsBeforeItBegins) {
-  EXPECT_THAT(offence([](Plan& plan) { plan.slots[9].death = 9; }),
-              HasSubstr("slot 9 dies before it is born"));
+  for (const Bytes offset : {plan_.slots[9].offset, kUnplanned}) {
+    EXPECT_THAT(offence([offset](Plan& plan) {
+                  plan.slots[9].death = 9;
+                  plan.slots[9].offset = offset;
+                }),
+                HasSubstr("slot 9 dies before it is born"));
+  }
 }
 
 TEST_F(CheckPlan, ReportsALifeWithoutEndInTheStep) {
@@ -150,9 +190,41 @@ TEST_F(CheckPlan, ReportsRunsThatTheTraceDoesNotHave) {
               HasSubstr("the plan speaks of requests"));
 }
 
+TEST_F(CheckPlan, ReportsARunThatGoesOnBehindTheSlots) {
+  EXPECT_THAT(offences([](Plan& plan) {
+                const std::size_t end = plan.slots.size();
+                const auto first_to_end = std::ranges::find_if(
+                    plan.runs, [&](const auto& run) { return std::size_t{run.slot} + run.count == end; });
+                ASSERT_LT(first_to_end, std::prev(plan.runs.end())) << "the trace ends there, too";
+                ++first_to_end->count;
+              }),
+              Contains(HasSubstr("the plan speaks of requests")));
+}
+
+TEST_F(CheckPlan, ReportsRunsThatDoNotAscend) {
+  const auto not_ascending = Contains(HasSubstr("does not follow the one before it"));
+  EXPECT_THAT(offences([](Plan& plan) { plan.runs.push_back(plan.runs.back()); }), not_ascending);
+  EXPECT_THAT(offences([](Plan& plan) { std::swap(plan.runs[1], plan.runs[2]); }), not_ascending);
+  EXPECT_THAT(offences([](Plan& plan) { --plan.runs[2].request; }), not_ascending);
+  EXPECT_THAT(offences([](Plan& plan) { ++plan.prologue; }), not_ascending) << "its last slot comes again";
+}
+
 TEST_F(CheckPlan, ReportsSlotsThatStandForNoRequestOrForTooMany) {
   EXPECT_THAT(offence([](Plan& plan) { plan.runs.clear(); }), HasSubstr("slot 0 stands for no request"));
-  EXPECT_THAT(offence([](Plan& plan) { ++plan.prologue; }), HasSubstr("of the prologue stands for"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.runs.resize(1); }),
+              text("slot ", first_of_step(), " stands for no request"));
+  EXPECT_THAT(offences([](Plan& plan) { ++plan.prologue; }),
+              Contains(HasSubstr("of the prologue stands for")));
+}
+
+TEST_F(CheckPlan, ReportsStepsThatCannotBe) {
+  const std::size_t length = plan_.slots.size() - plan_.prologue;
+  for (const std::size_t steps : {std::size_t{0}, length - 1, length + 1})
+    EXPECT_THAT(offence([steps](Plan& plan) { plan.steps = steps; }),
+                text("what repeats, ", length, " slots, is no ", steps, " steps"));
+  EXPECT_THAT(offence([length](Plan& plan) { plan.steps = length; }), HasSubstr("its own in the next step"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.prologue_steps = 2 * plan.prologue + 1; }),
+              HasSubstr(text("a prologue of ", plan_.prologue, " requests has no ")));
 }
 
 TEST_F(CheckPlan, ReportsRequestsThatLiveLongerThanTheirSlots) {
@@ -178,48 +250,139 @@ TEST_F(CheckPlan, ReportsRequestsThatMissTheirSlots) {
               HasSubstr("request 0 is on another stream"));
 }
 
-TEST_F(CheckPlan, ReportsEverySizeThatIsTooSmall) {
-  int reported = 0;
+TEST_F(CheckPlan, ReportsEveryRequestOnAnotherStreamThanItsSlot) {
   for (std::size_t slot = 0; slot < plan_.slots.size(); ++slot) {
-    if (plan_.slots[slot].offset == kUnplanned || plan_.slots[slot].varying) continue;
-    EXPECT_NE(offence([slot](Plan& plan) { plan.slots[slot].size -= 512; }), "nothing") << "slot " << slot;
-    ++reported;
+    const auto of_slot = Contains(testing::EndsWith(text(" is on another stream than slot ", slot)));
+    EXPECT_THAT(offences([slot](Plan& plan) { plan.slots[slot].stream = 99; }), of_slot);
+    EXPECT_THAT(offences([slot](Plan& plan) {
+                  plan.slots[slot].stream = 99;
+                  plan.slots[slot].offset = kUnplanned;
+                }),
+                of_slot);
   }
-  EXPECT_GT(reported, 20);
 }
 
-/// What the slots say, compared pair by pair over the prologue and three steps.
-bool naive_clean(const Plan& plan) {
-  struct Rectangle {
-    Lifespan life;
-    Bytes offset;
-    Bytes size;
-    Stream stream;
-  };
-  std::vector<Rectangle> all;
-  const std::size_t length = plan.slots.size() - plan.prologue;
-  for (std::size_t round = 0; round < 3; ++round) {
-    for (std::size_t i = round == 0 ? 0 : plan.prologue; i < plan.slots.size(); ++i) {
-      const Slot& slot = plan.slots[i];
-      if (slot.offset == kUnplanned) continue;
-      if (slot.offset < 0 || slot.offset + slot.size > plan.arena) return false;
-      const auto shift = static_cast<Time>(round * length);
-      const Time death = slot.death == kForever ? kForever : slot.death + shift;
-      all.push_back({{static_cast<Time>(i) + shift, death}, slot.offset, slot.size, slot.stream});
+TEST_F(CheckPlan, ReportsEverySizeThatIsNotItsRequests) {
+  int varying = 0;
+  int fixed = 0;
+  for (std::size_t slot = 0; slot < plan_.slots.size(); ++slot) {
+    const Bytes least = align_up(largest_in(slot), plan_.alignment);
+    std::vector<Bytes> wrong = {least - 512};
+    if (!plan_.slots[slot].varying) wrong.push_back(least + 512);
+    for (const Bytes size : wrong) {
+      for (const Bytes offset : {plan_.slots[slot].offset, kUnplanned}) {
+        EXPECT_THAT(offences([&](Plan& plan) {
+                      plan.slots[slot].size = size;
+                      plan.slots[slot].offset = offset;
+                    }),
+                    Contains(HasSubstr(text("does not match slot ", slot, " of ", size))));
+      }
     }
+    (plan_.slots[slot].varying ? varying : fixed) += 1;
   }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const Rectangle& a = all[i];
-      const Rectangle& b = all[j];
-      if (a.offset >= b.offset + b.size || b.offset >= a.offset + a.size) continue;
-      if (overlaps(a.life, b.life)) return false;
-      const Time between =
-          a.life.lower < b.life.lower ? b.life.lower - a.life.upper : a.life.lower - b.life.upper;
-      if (a.stream != b.stream && between < plan.stream_gap) return false;
-    }
+  EXPECT_GT(varying, 20);
+  EXPECT_GT(fixed, 20);
+}
+
+TEST_F(CheckPlan, ReportsALowerBoundThatCannotBe) {
+  EXPECT_THAT(offence([](Plan& plan) { plan.lower_bound = plan.arena + 1; }), HasSubstr("cannot be"));
+  EXPECT_THAT(offence([](Plan& plan) { plan.lower_bound = -1; }), HasSubstr("cannot be"));
+}
+
+/// The same with what lives for ever on top.
+Plan turned_over(Plan plan) {
+  Bytes floor = 0;
+  for (const Slot& slot : plan.slots)
+    if (slot.death == kForever) floor = std::max(floor, slot.offset + slot.size);
+  for (Slot& slot : plan.slots) {
+    if (slot.offset == kUnplanned) continue;
+    const bool is_below = slot.offset < floor;
+    slot.offset += slot.death == kForever ? plan.arena - floor : -floor;
+    if (slot.offset < 0 || (is_below && slot.death != kForever)) slot.offset = kUnplanned;
   }
-  return true;
+  return plan;
+}
+
+TEST_F(CheckPlan, ReportsAStepOfLengthsBelowWhatLivesForEver) {
+  ASSERT_EQ(plan_.shape, StepShape::kVarying);
+  plan_ = turned_over(plan_);
+  const std::vector<std::string> lines = offences([](Plan&) {});
+  EXPECT_GT(lines.size(), 20);
+  EXPECT_THAT(lines, Each(HasSubstr("lies below what lives for ever")));
+  EXPECT_THAT(offences([](Plan& plan) { plan.shape = StepShape::kFixed; }), IsEmpty());
+}
+
+class CheckPlanOfEqualSteps : public CheckPlan {
+ protected:
+  explicit CheckPlanOfEqualSteps(Bytes keeps = 0) {
+    Training training({.layers = 4, .zero_grad_first = true, .side_stream = 7, .keeps = keeps});
+    for (int i = 0; i < 5; ++i) training.step();
+    trace_ = training.job.trace();
+    plan_ = checked_plan(trace_);
+  }
+};
+
+TEST_F(CheckPlanOfEqualSteps, ReportsEveryDeathThatIsOneTooEarly) {
+  for (std::size_t slot = 0; slot < plan_.slots.size(); ++slot) {
+    if (plan_.slots[slot].death == kForever) continue;
+    EXPECT_THAT(offences([slot](Plan& plan) { --plan.slots[slot].death; }),
+                Contains(HasSubstr(text("lives longer than slot ", slot))));
+  }
+}
+
+TEST_F(CheckPlanOfEqualSteps, ReportsAnArenaThatIsLargerThanItsSlotsNeed) {
+  EXPECT_THAT(offences([](Plan& plan) { plan.arena += 512; }),
+              ElementsAre(text("the arena of ", plan_.arena + 512, " bytes goes on behind ", plan_.arena,
+                               ", where the last slot ends")));
+}
+
+class CheckPlanOfTwoSteps : public CheckPlanOfEqualSteps {
+ protected:
+  CheckPlanOfTwoSteps() : CheckPlanOfEqualSteps(64 * kKiB) {}
+};
+
+TEST_F(CheckPlanOfTwoSteps, ReportsStepsThatAreNotAlike) {
+  ASSERT_EQ(plan_.steps, 2);
+  const std::size_t first = first_of_step();
+  const std::size_t second = first + (plan_.slots.size() - first) / 2;
+  const auto unlike =
+      Contains(text("slot ", first, " is unlike slot ", second, ", its own in the next step"));
+  for (const std::size_t slot : {first, second}) {
+    EXPECT_THAT(offences([slot](Plan& plan) { plan.slots[slot].stream = 99; }), unlike);
+    EXPECT_THAT(offences([slot](Plan& plan) { ++plan.slots[slot].death; }), unlike);
+    EXPECT_THAT(offences([slot](Plan& plan) { plan.slots[slot].size += 512; }), unlike);
+    EXPECT_THAT(offences([slot](Plan& plan) {
+                  plan.slots[slot].size += 512;
+                  plan.slots[slot].varying = true;
+                }),
+                Not(unlike));
+  }
+}
+
+TEST(CheckPlanByHand, SeesWhatIsLeftOfAStretchThatWasPartlyReused) {
+  for (const Bytes reused : {0, 512}) {
+    Plan plan;
+    plan.prologue = 3;
+    plan.arena = 1024;
+    plan.stream_gap = 2;
+    plan.slots = {{.size = 1024, .offset = 0, .stream = 1, .death = 1},
+                  {.size = 512, .offset = reused, .stream = 1, .death = 2},
+                  {.size = 512, .offset = 512 - reused, .stream = 0, .death = 3}};
+    EXPECT_THAT(check_plan(plan), ElementsAre("slot 2 takes bytes of another stream's slot 0 after 1 "
+                                              "requests, less than the plan's 2"));
+  }
+}
+
+TEST(CheckPlanByHand, KeepsEmptyRequestsApart) {
+  Job job;
+  for (int i = 0; i < 2; ++i) job.allocate(0);
+  Plan plan;
+  plan.fingerprint = fingerprint_of(job.trace());
+  plan.prologue = 2;
+  plan.arena = 512;
+  plan.slots = {{.size = 512, .offset = 0, .death = 1}, {.size = 512, .offset = 0, .death = kForever}};
+  plan.runs = {{0, 0, 2}};
+  EXPECT_THAT(check_plan(plan, job.trace()), Contains("request 1 and request 0 share bytes at time 1"));
 }
 
 TEST_F(CheckPlan, AgreesWithComparingEveryPairOfSlotsAfterRandomChanges) {
@@ -289,11 +452,21 @@ TEST_F(CheckPlan, LooksAtSlotsInGapsAsAtOthers) {
                 place = {plan.in_gaps[4].place.lower, plan.in_gaps[4].place.lower + place.length()};
               }),
               HasSubstr("share bytes"));
-  EXPECT_THAT(offence([](Plan& plan) { --plan.slots[plan.in_gaps[5].slot].size; }),
+  EXPECT_THAT(offence([](Plan& plan) { plan.slots[plan.in_gaps[5].slot].size -= 512; }),
               HasSubstr("lies in a gap from"));
   EXPECT_THAT(offence([](Plan& plan) { plan.stream_gap = 1000; }), HasSubstr("less than the plan's 1000"));
   EXPECT_THAT(offence([](Plan& plan) { plan.slots[plan.in_gaps[0].slot].death = 1000; }),
               HasSubstr("share bytes"));
+}
+
+TEST_F(CheckPlan, ReportsRecordedRequestsThatMeetInAGap) {
+  plan_ = moved_into_gaps(checked_plan(trace_, {.step_only = true}));
+  plan_.stream_gap = 0;
+  for (const auto& [slot, place] : plan_.in_gaps) plan_.slots[slot].death = Time{slot} + 1;
+  EXPECT_THAT(offences([](Plan& plan) {
+                for (auto& [slot, place] : plan.in_gaps) place = {0, place.length()};
+              }),
+              Contains(testing::AllOf(HasSubstr("request "), HasSubstr("share bytes"))));
 }
 
 TEST_F(CheckPlan, ReportsGapsThatMakeNoSense) {
@@ -321,7 +494,7 @@ TEST_F(CheckPlan, ReportsRecordedRequestsThatMeet) {
     plan.slots[i].offset = 0;
   }
   EXPECT_THAT(check_plan(plan, trace_, 10'000),
-              testing::Contains(testing::AllOf(HasSubstr("request "), HasSubstr("share bytes"))));
+              Contains(testing::AllOf(HasSubstr("request "), HasSubstr("share bytes"))));
 }
 
 }  // namespace
