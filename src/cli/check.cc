@@ -21,15 +21,16 @@ struct CheckCommandOptions {
   bool json = false;
 };
 
-std::vector<std::string> check_trace(const CheckCommandOptions& options) {
+CheckAnswer check_trace(const CheckCommandOptions& options) {
   const Plan plan = read_plan(open_archive(options.plan), options.plan);
   for (const Trace& trace : read_traces(open_archive(options.trace), options.trace)) {
-    if (fingerprint_of(trace) == plan.fingerprint) return check_plan(plan, trace);
+    if (fingerprint_of(trace) == plan.fingerprint)
+      return {plan.slots.size(), planned_slots(plan), check_plan(plan, trace)};
   }
   fail(options.plan, ": was made from another trace (", plan.source, "), not from ", options.trace);
 }
 
-std::vector<std::string> check_csv(const CheckCommandOptions& options) {
+CheckAnswer check_csv(const CheckCommandOptions& options) {
   const std::vector<CsvRow> wanted = open_csv(options.trace);
   const std::vector<CsvRow> placed = open_csv(options.plan);
   std::vector<Lifespan> lives;
@@ -49,14 +50,13 @@ std::vector<std::string> check_csv(const CheckCommandOptions& options) {
     offsets.push_back(*placed[i].offset);
     names.push_back(text("id ", wanted[i].id));
   }
-  return check_placement(lives, sizes, offsets, names);
+  return {wanted.size(), wanted.size(), check_placement(lives, sizes, offsets, names)};
 }
 
 Answer check(const CheckCommandOptions& options) {
   const Progress progress("checking " + options.plan, options.json);
-  const std::vector<std::string> violations =
-      is_csv(options.trace) ? check_csv(options) : check_trace(options);
-  return {check_text(violations), check_json(violations), violations.empty() ? kDone : kAnswerIsNo};
+  const CheckAnswer found = is_csv(options.trace) ? check_csv(options) : check_trace(options);
+  return {check_text(found), check_json(found), found.violations.empty() ? kDone : kAnswerIsNo};
 }
 
 }  // namespace

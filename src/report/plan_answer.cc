@@ -51,15 +51,20 @@ Json plan_json(const PlanAnswer& answer) {
           {"stopped", answer.stopped}};
 }
 
-std::string check_text(const std::vector<std::string>& violations) {
-  if (violations.empty()) return "ok: no two requests that live at the same time share a byte\n";
+std::string check_text(const CheckAnswer& answer) {
+  if (answer.violations.empty())
+    return fmt::format("ok: {} of {} planned, and no two that live at the same time share a byte\n",
+                       answer.planned, counted(answer.requests, "request"));
   std::string text = "the plan is wrong:\n";
-  for (const std::string& violation : violations) text += "  " + printable(violation) + "\n";
+  for (const std::string& violation : answer.violations) text += "  " + printable(violation) + "\n";
   return text;
 }
 
-Json check_json(const std::vector<std::string>& violations) {
-  return {{"ok", violations.empty()}, {"violations", violations}};
+Json check_json(const CheckAnswer& answer) {
+  return {{"ok", answer.violations.empty()},
+          {"requests", answer.requests},
+          {"planned", answer.planned},
+          {"violations", answer.violations}};
 }
 
 }  // namespace stweaver

@@ -29,8 +29,13 @@ struct PlanAnswer {
 std::string plan_text(const PlanAnswer& answer);
 nlohmann::ordered_json plan_json(const PlanAnswer& answer);
 
-/// `check`.
-std::string check_text(const std::vector<std::string>& violations);
-nlohmann::ordered_json check_json(const std::vector<std::string>& violations);
+/// What `check` found. A plan for nothing is sound, too: so it tells how much was planned.
+struct CheckAnswer {
+  std::size_t requests = 0;  ///< as PlanAnswer counts them
+  std::size_t planned = 0;   ///< of them, with a place
+  std::vector<std::string> violations;
+};
+std::string check_text(const CheckAnswer& answer);
+nlohmann::ordered_json check_json(const CheckAnswer& answer);
 
 }  // namespace stweaver

@@ -3,12 +3,13 @@
 import json
 import lzma
 import pickle
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TRACES, Answer, Run
+from conftest import TRACES, Answer, Run, write_run
 
 SUBCOMMANDS = ["inspect", "plan", "check", "replay", "compare", "report", "diff", "advise", "doctor", "run"]
 GPT2 = TRACES / "gpt2_15b_N.pickle.xz"
@@ -100,8 +101,49 @@ def test_plan_reports_a_plan_no_smaller_than_the_bound(planned: tuple[Path, Any]
 
 
 def test_check_accepts_the_plan(answer: Answer, planned: tuple[Path, Any]) -> None:
-    document = answer("check", planned[0], GPT2)
+    path, plan = planned
+    document = answer("check", path, GPT2)
     assert (document["ok"], document["violations"]) == (True, [])
+    assert document["requests"] == plan["requests"]
+    assert document["planned"] == plan["requests"] - plan["unplanned"] > 0
+
+
+def crc32c(data: bytes) -> int:
+    """Compute the checksum that a plan file ends with."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def with_all_slots_at_zero(plan: str) -> str:
+    """Move every slot of a plan file to offset 0, and mend its checksum."""
+    head, slots, rest = re.split(r"^(slots \d+\n)", plan, flags=re.MULTILINE)
+    moved = [re.sub(r"^(\d+) \d+", r"\1 0", line) for line in rest.splitlines(keepends=True)[:-1]]
+    body = head + slots + "".join(moved)
+    return f"{body}crc32c {crc32c(body.encode()):08x}\n"
+
+
+def test_check_says_no_to_a_plan_whose_slots_share_bytes(answer: Answer, tmp_path: Path) -> None:
+    trace, plan = write_run(tmp_path / "job.pickle", {"one": 4096, "other": 2048}), tmp_path / "job.plan"
+    answer("plan", trace, "-o", plan)
+    assert answer("check", plan, trace)["ok"] is True
+    plan.write_text(with_all_slots_at_zero(plan.read_text()))
+    document = answer("check", plan, trace, status=1)
+    assert document["ok"] is False
+    assert any("share bytes" in violation for violation in document["violations"])
+
+
+def test_check_tells_how_much_is_planned(answer: Answer, stweaver: Run, csv: Path, tmp_path: Path) -> None:
+    placed, empty = tmp_path / "placed.csv", tmp_path / "empty.csv"
+    answer("plan", csv, "-o", placed)
+    assert "4 of 4 requests planned" in stweaver("check", placed, csv).stdout
+    empty.write_text("id,lower,upper,size\n")
+    answer("plan", empty, "-o", placed)
+    document = answer("check", placed, empty)
+    assert (document["ok"], document["requests"], document["planned"]) == (True, 0, 0)
 
 
 def test_a_planning_instance_gets_offsets(answer: Answer, csv: Path, tmp_path: Path) -> None:
