@@ -16,7 +16,8 @@ DOCUMENTS = sorted(
 )
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELLS = {"sh", "bash", "console"}
 PROGRAMS = {"make", "stweaver", "build/release/stweaver", "git", "cd", "python3", "pip", "export", "source"}
 
 
@@ -31,11 +32,24 @@ def test_every_relative_link_leads_to_a_file(document: Path) -> None:
     assert not broken
 
 
+def shell_lines(document: Path) -> Iterator[str]:
+    """Give the lines for a shell: of a block of no known kind, those that begin with a program."""
+    for label, block in BLOCK.findall((ROOT / document).read_text()):
+        for prompt_and_line in block.replace("\\\n", " ").splitlines():
+            line = prompt_and_line.removeprefix("$ ")
+            if label in SHELLS or (not label and line.partition(" ")[0] in PROGRAMS):
+                yield line
+
+
 def commands_in(document: Path) -> Iterator[list[str]]:
-    for block in SHELL_BLOCK.findall((ROOT / document).read_text()):
-        for line in block.replace("\\\n", " ").splitlines():
-            if words := line.removeprefix("$ ").split("#")[0].split():
-                yield words
+    for line in shell_lines(document):
+        if words := line.split("#")[0].split():
+            yield words
+
+
+def test_the_commands_of_the_front_page_are_seen() -> None:
+    shown = {tuple(words[:2]) for words in commands_in(Path("README.md"))}
+    assert {("stweaver", "run"), ("build/release/stweaver", "check"), ("make", "demo")} <= shown
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
@@ -66,8 +80,6 @@ def make_targets() -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_every_make_target_shown_exists(document: Path) -> None:
-    shown = set(
-        re.findall(r"\bmake ([a-z-]+)\b", "\n".join(SHELL_BLOCK.findall((ROOT / document).read_text())))
-    )
+    shown = set(re.findall(r"\bmake ([a-z-]+)\b", "\n".join(shell_lines(document))))
     shown |= set(re.findall(r"`make ([a-z-]+)[^`]*`", (ROOT / document).read_text()))
     assert shown <= make_targets()
