@@ -29,10 +29,18 @@ class CarelessDevice final : public FailingDevice {
   bool synchronize() override { return true; }
 };
 
-/// Whether this machine's CUDA stops what is wrong. Only null CUDA does, in checking mode.
+/// Whether this machine's CUDA is to stop what is wrong. Only null CUDA does, in checking mode.
+bool is_to_check() {
+  return std::getenv("NULLCUDA_CHECK") != nullptr;  // NOLINT(concurrency-mt-unsafe): before any thread
+}
+
 std::vector<bool> checked() {
-  const char* text = std::getenv("NULLCUDA_CHECK");  // NOLINT(concurrency-mt-unsafe): before any thread
-  return text != nullptr && has_cuda() ? std::vector{true} : std::vector<bool>{};
+  return is_to_check() && has_cuda() ? std::vector{true} : std::vector<bool>{};
+}
+
+// Without it, all tests of CUDA would pass because there are none.
+TEST(NullCudaForPlantedErrors, IsThereWhereItIsToCheck) {
+  EXPECT_TRUE(has_cuda() || !is_to_check());
 }
 
 Stream new_stream() {

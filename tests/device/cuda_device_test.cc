@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <functional>
 #include <memory>
@@ -48,6 +49,12 @@ TEST(OpenCuda, OpensTheFirstDeviceOrSaysInOneLineWhatIsMissing) {
   EXPECT_THAT(line, testing::Not(testing::HasSubstr("\n")));
   EXPECT_THAT(line,
               testing::AnyOf(testing::HasSubstr("no such device"), testing::HasSubstr("NVIDIA driver")));
+}
+
+// Without it, all tests of CUDA would pass because there are none.
+TEST(OpenCuda, OpensTheFirstDeviceWhereNullCudaIsToCheck) {
+  const bool is_to_check = std::getenv("NULLCUDA_CHECK") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_TRUE(!is_to_check || refusal(0).empty()) << refusal(0);
 }
 
 /// The devices to test. Looked for once: GoogleTest asks for every test.
