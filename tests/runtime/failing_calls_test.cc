@@ -86,6 +86,22 @@ TEST(RuntimeAllocator, DoesWithoutAnArenaOnADeviceThatCannotMap) {
   EXPECT_TRUE(watched.hits(64 * kMiB));
 }
 
+TEST(RuntimeAllocator, AsksTheDeviceAgainOnceItsCacheWasEmptied) {
+  HostDevice host(kGiB);
+  FailingDevice device(host);
+  CachingUpstream upstream(AllocatorSettings(), host);
+  Watched watched(device, upstream);
+  watched.allocator.place_unplanned(true);
+  device.fail_every(DeviceCall::kMap);
+  watched.allocate(kMiB);
+  device.heal();
+  watched.allocate(kMiB);
+  EXPECT_EQ(watched.allocator.statistics().unplanned, 0) << "it was refused a moment ago";
+  watched.allocator.empty_cache();
+  watched.allocate(kMiB);
+  EXPECT_EQ(watched.allocator.statistics().unplanned, kMiB);
+}
+
 TEST(RuntimeAllocator, ServesElsewhereWhatCannotBeOrdered) {
   for (const DeviceCall call : {DeviceCall::kRecord, DeviceCall::kWait}) {
     ClockedDevice clocked;

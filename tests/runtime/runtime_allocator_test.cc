@@ -1,9 +1,12 @@
 #include "runtime/runtime_allocator.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <memory>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,6 +43,59 @@ TEST(RuntimeAllocator, ServesStreamsWhoseHandlesAreNotThoseOfTheRecording) {
   for (Asked& asked : job.script.requests) asked.stream = asked.stream == 0 ? 0 : 4711;
   const Played played = Player(job.plan).play(job.script);
   EXPECT_EQ(played.end.served.planned, static_cast<std::int64_t>(job.script.requests.size()));
+}
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+/// Of this thread, whatever else the machine does.
+Milliseconds processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+Milliseconds spent_in(const RuntimeAllocator& allocator) {
+  return std::chrono::nanoseconds(allocator.statistics().nanoseconds);
+}
+
+TEST(RuntimeAllocator, CountsTheTimeOfAllCallsThoughFewAreTimed) {
+  HostDevice device(kGiB);
+  CachingUpstream upstream{AllocatorSettings()};
+  RuntimeAllocator allocator(device, upstream);
+  allocator.place_unplanned(true);
+  allocator.free(allocator.allocate(kMiB));  // maps what the others use
+  const Milliseconds before = spent_in(allocator);
+  const Milliseconds began = processor_time();
+  for (int i = 0; i < 100'000; ++i) allocator.free(allocator.allocate(kMiB));
+  const Milliseconds took = processor_time() - began;
+  // Nearly all that happens here; one call in 64 would be a 64th of it.
+  EXPECT_GT(spent_in(allocator) - before, took / 8);
+}
+
+/// Takes a while to map memory.
+class SlowDevice : public FailingDevice {
+ public:
+  using FailingDevice::FailingDevice;
+
+  bool map(std::byte* at, Bytes size) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return FailingDevice::map(at, size);
+  }
+};
+
+TEST(RuntimeAllocator, CountsTheTimeOfTheDriverOnce) {
+  constexpr int kCalls = 128;  // more than one is timed
+  HostDevice host(4 * kGiB);
+  SlowDevice device(host);
+  CachingUpstream upstream{AllocatorSettings()};
+  RuntimeAllocator allocator(device, upstream, {{.block = 16 * kMiB}});
+  allocator.place_unplanned(true);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < kCalls; ++i) allocator.allocate(16 * kMiB);
+  const Milliseconds took = std::chrono::steady_clock::now() - began;
+  ASSERT_GE(device.calls(DeviceCall::kMap), kCalls);
+  EXPECT_GT(spent_in(allocator), took / 2);
+  EXPECT_LT(spent_in(allocator), took * 1.5);
 }
 
 TEST(RuntimeAllocator, AdoptingAPlanTakesNoMemory) {

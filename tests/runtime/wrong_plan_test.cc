@@ -104,7 +104,7 @@ TEST(RuntimeAllocator, BlocksOfAPlanOfAlikeStepsAreNoLargerThanTheSlack) {
 
 /// Whether a plan is said to cost memory whose step holds 7 MiB beyond the budget, behind a step without a
 /// plan that held more beyond its own, or did not.
-bool costs_memory_after(bool step_beyond_budget, StepShape shape) {
+bool costs_memory_after(bool step_beyond_budget, StepShape shape, Bytes weight_bytes = 300 * kMiB) {
   Policy policy;
   policy.least_slack = 0;
   policy.slack_share = Bytes{1} << 60U;
@@ -120,7 +120,7 @@ bool costs_memory_after(bool step_beyond_budget, StepShape shape) {
     for (void* const block : blocks) allocator.free(block);
   }
   allocator.begin_step();
-  void* const weights = allocator.allocate(300 * kMiB);
+  void* const weights = allocator.allocate(weight_bytes);
   for (int step = 0; step < 2; ++step) allocator.begin_step();
   // The second slot lies in the first one's memory, and keeps a block of it from moving to the third.
   Plan plan;
@@ -133,7 +133,7 @@ bool costs_memory_after(bool step_beyond_budget, StepShape shape) {
   allocator.free(allocator.allocate(64 * kMiB));
   for (void* const block : {allocator.allocate(kMiB), allocator.allocate(64 * kMiB)}) allocator.free(block);
   allocator.begin_step();
-  EXPECT_EQ(allocator.statistics().last_step.peaks.reserved, 372 * kMiB);
+  EXPECT_EQ(allocator.statistics().last_step.peaks.reserved, weight_bytes + 72 * kMiB);
   allocator.free(weights);
   return allocator.plan_costs_memory();
 }
@@ -145,25 +145,47 @@ TEST(RuntimeAllocator, APlanMayHoldAsMuchBeyondTheBudgetAsTheJobDidWithoutOne) {
   }
 }
 
-TEST(RuntimeAllocator, APlanOfLongerStepsIsLaidOutForThoseOfThisRunWhereItCosts) {
-  constexpr Time kSlots = 40;
-  HostDevice device(4 * kGiB);
-  CachingUpstream upstream(AllocatorSettings(), device);
-  Plan plan;
-  plan.shape = StepShape::kVarying;
-  plan.arena = kSlots * 64 * kMiB;
-  for (Bytes at = 0; at < plan.arena; at += 64 * kMiB)
-    plan.slots.push_back({.size = 64 * kMiB, .offset = at, .death = kSlots, .varying = true, .power = 1});
-  Watched watched(device, upstream);
-  watched.allocator.place_unplanned(true);
-  ASSERT_TRUE(watched.allocator.adopt(index_of(std::move(plan)), false));
-  const auto step = [&](Bytes size) {
+TEST(RuntimeAllocator, APlanMayHoldWhatItNeedsHoweverLittleTheJobUses) {
+  for (const StepShape shape : {StepShape::kFixed, StepShape::kVarying})
+    EXPECT_FALSE(costs_memory_after(false, shape, 2 * kMiB));
+}
+
+/// A job that follows the plan of longer steps than its own.
+class LongerSteps : public testing::Test {
+ protected:
+  void SetUp() override {
+    Plan plan;
+    plan.shape = StepShape::kVarying;
+    plan.arena = kSlots * 64 * kMiB;
+    for (Bytes at = 0; at < plan.arena; at += 64 * kMiB)
+      plan.slots.push_back({.size = 64 * kMiB, .offset = at, .death = kSlots, .varying = true, .power = 1});
+    watched.allocator.place_unplanned(true);
+    ASSERT_TRUE(watched.allocator.adopt(index_of(std::move(plan)), false));
+  }
+
+  RuntimeStatistics step(Bytes size) {
     std::vector<void*> blocks;
     for (Time i = 0; i < kSlots; ++i) blocks.push_back(watched.allocate(size));
     for (void* const block : blocks) watched.free(block);
     watched.begin_step();
     return watched.allocator.statistics();
-  };
+  }
+
+  static constexpr Time kSlots = 40;
+  HostDevice device{4 * kGiB};
+  CachingUpstream upstream{AllocatorSettings(), device};
+  Watched watched{device, upstream};
+};
+
+TEST_F(LongerSteps, KeepThePlansLayoutWhileItHoldsHardlyMoreThanIsUsed) {
+  for (const Bytes size : {32 * kMiB, 34 * kMiB, 36 * kMiB, 38 * kMiB}) {
+    const Bytes used = kSlots * size;
+    EXPECT_LE(step(size).last_step.peaks.reserved, used + used / Policy().misfit_share);
+    EXPECT_FALSE(watched.allocator.fit_lengths());
+  }
+}
+
+TEST_F(LongerSteps, AreLaidOutForThoseOfThisRunWhereThePlanCosts) {
   EXPECT_GE(step(33 * kMiB).peaks.reserved, kSlots * 34 * kMiB) << "half a page is idle in each place";
   EXPECT_FALSE(watched.allocator.fit_lengths()) << "longer ones may come";
   const Bytes held = step(35 * kMiB).peaks.reserved;

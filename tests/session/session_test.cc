@@ -422,6 +422,17 @@ TEST_F(SessionTest, TakesBlocksBackAtTheNextFreeAfterACaptureThatFailed) {
   EXPECT_EQ(session.allocator(0)->statistics().requested, 0);
 }
 
+TEST_F(SessionTest, EmptiesItsCacheOfBlocksThatWereFreedDuringACapture) {
+  session.start({});
+  void* const memory = take(0, kMiB);
+  captures = true;
+  session.free(memory);
+  captures = false;
+  session.empty_cache();
+  EXPECT_THAT(told, ElementsAre(memory));
+  EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
+}
+
 TEST_F(SessionTest, EmptiesUpstreamAloneWhileAGraphIsCaptured) {
   session.start({});
   session.free(take(0, kMiB));
@@ -509,6 +520,20 @@ TEST_F(SessionTest, MovesNoMemoryWhileMoreMayBeHeld) {
   const std::int64_t before = unmaps_with(kCapacity);
   EXPECT_EQ(before, 0);
   EXPECT_GT(unmaps_with(0), before);
+}
+
+TEST_F(SessionTest, HandsOnHowMuchMayBeHeldAndWhoIsToldWhereItGoesOn) {
+  std::vector<std::string> lines;
+  session.start({});
+  take(0, 64 * kKiB);  // a place that is there before, and one that is not yet
+  session.start({.hold = kCapacity, .log = [&](const std::string& line) { lines.push_back(line); }});
+  for (const int device : {0, 1}) {
+    for (const Bytes size : {64 * kMiB, 40 * kMiB}) session.free(take(device, size));
+    EXPECT_EQ(session.allocator(device)->statistics().mapping.unmaps, 0) << device;
+  }
+  step_until_followed();
+  session.stop();
+  EXPECT_THAT(lines, Contains(HasSubstr("following a plan")));
 }
 
 TEST_F(SessionTest, SimulatesWhatUpstreamWouldHaveReservedForTheJobsBeginning) {
