@@ -64,6 +64,18 @@ TEST(RuntimeAllocator, APlanThatNobodySawFitPlacesRequestsOnlyWhileItKnowsThem) 
   EXPECT_TRUE(hits(4 * kMiB)) << "one of three, but the plan is this job's";
 }
 
+TEST(RuntimeAllocator, OnlySmallRequestsLeaveThePlacesAloneThatAStreamAstrayDoesNotTake) {
+  ClockedDevice device;
+  CachingUpstream upstream{AllocatorSettings()};
+  const std::vector<Bytes> sizes = {4 * kMiB, 5 * kMiB, 6 * kMiB, 7 * kMiB, 8 * kMiB, 9 * kMiB};
+  Watched watched(device, upstream, plan_of(sizes));
+  for (const Bytes size : sizes) watched.free(watched.allocate(size));
+  watched.begin_step();
+  for (std::size_t i = 0; i < Policy().lost; ++i) EXPECT_FALSE(watched.hits(20 * kMiB));
+  EXPECT_FALSE(watched.hits(kSmallSize));
+  EXPECT_TRUE(watched.hits(kSmallSize + 1));
+}
+
 /// Whether a plan of 128 places and one request without a place takes a step for its own in which the job
 /// asked for so many others.
 bool is_proven_beside(int unknown) {

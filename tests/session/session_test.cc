@@ -251,6 +251,27 @@ TEST_F(SessionTest, KeepsASavedPlanThatFittedUntilTheJobChanged) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST_F(SessionTest, KeepsThePlanOfThisRunWhenTheJobChanges) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  std::ofstream(path) << "no plan";
+  session.start({.plan_path = path, .save_path = path});
+  for (int i = 0; i < 2000 && !session.plan_files(0).saved; ++i) {
+    if (session.stage(0) != "following") step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_TRUE(session.plan_files(0).saved);
+  for (int i = 0; i < 50 && session.allocator(0)->follows_plan(); ++i) {
+    for (Bytes size = kMiB; size < 16 * kMiB; size += kMiB) session.free(take(0, size));
+    session.begin_step();
+  }
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+  const Served served = session.allocator(0)->statistics().served;
+  EXPECT_LT(2 * served.in_plan(), served.all()) << "a plan of another run would go";
+  EXPECT_EQ(session.plan_files(0).removed, "");
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST_F(SessionTest, SavesNothingWhenOnlyALaterRecordingShowsWhatRepeats) {
   const TemporaryFolder folder;
   session.start({.save_path = folder.file("plan")});
