@@ -11,7 +11,7 @@ often the host waited for work before memory was taken away.
 
 By job: GiB asked for, GiB reserved under each allocator and the one as a share of the other, the default's
 step, the ratio of each other allocator, and the milliseconds inside STWeaver and the calls of a step in its
-runs; where there are several rounds, all of it in the median.
+runs; where there are several rounds, what is reserved and all times in the median.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def main() -> None:
     chosen = parser.parse_args()
     jobs = gathered([json.loads(path.read_text())["jobs"] for path in chosen.documents])
     if chosen.by_job:
-        columns = list(dict.fromkeys(name for _, runs in jobs.values() for name in runs))
+        columns = list(dict.fromkeys(["default", *(name for _, runs in jobs.values() for name in runs)]))
         head = ["job", "asked", *columns, "default, ms", *(f"{name} / default" for name in columns[1:])]
         rows = [row_by_job(job, rounds, runs, columns) for job, (rounds, runs) in jobs.items()]
         print(report.table([*head, "inside, ms", "calls"], rows))

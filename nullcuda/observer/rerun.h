@@ -27,7 +27,7 @@ using Stack = std::vector<c10::IValue>;
 class OwnNumbers {
  public:
   explicit OwnNumbers(std::optional<std::uint64_t> seed = {})
-      : lock_(mutex()), theirs_(generator().get_state()), is_seeded_(seed) {
+      : lock_(mutex()), theirs_(generator().get_state()), is_seeded_(seed.has_value()) {
     if (is_seeded_)
       generator().set_current_seed(*seed);
     else

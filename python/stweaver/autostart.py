@@ -38,26 +38,30 @@ class Files:
         return replace(self, options={name: Path(options[name]) for name in _PATHS if name in options})
 
 
-def start(folder: str, there: Sequence[str]) -> None:
+def start(process: int, folder: str, there: Sequence[str]) -> None:
     """Enable in this process as the variables say. What goes wrong is one line, and the job goes on.
 
-    `folder` is the one that the process began in, `there` are its arguments that named something then.
+    `process` is the number of the one that Python was started in, `folder` the folder that it began in,
+    `there` are its arguments that named something then.
     """
     if job.is_launcher():
+        return
+    if job.is_forkserver() and os.getpid() == process:  # it only forks those that work, once this is imported
+        os.register_at_fork(after_in_child=lambda: start(process, folder, there))
         return
     files = Files({})
     try:
         target = live.Target.parse(variables.LIVE.value) if variables.LIVE.value else None
         files = _find_files(job.Beginning(Path(folder), frozenset(there)))
         session.enable_for_run(files.options)
-        at_exit.register(functools.partial(_finish, os.getpid(), files))
+        at_exit.register(functools.partial(_finish, files))
         if target is not None:
             _tell_how_it_goes(files, target)
     except Exception as error:  # whatever it is, the job must not fail for it
-        with contextlib.suppress(OSError):
-            _keep_facts(files, {})
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
+        with contextlib.suppress(Exception):
+            _keep_facts(files, {})
 
 
 def _tell_how_it_goes(files: Files, target: live.Target) -> None:
@@ -124,6 +128,7 @@ def _end_killed(this: job.Job, folder: Path) -> None:
     """Do what runs of this program that were killed did not: their plans are for other outputs, too."""
     for killed in this.killed(folder):
         if not kept.is_in_use(folder, killed.fingerprint):
+            kept.claim(folder, killed.fingerprint)  # and its drafts
             _keep_facts(_leave_out_outputs(Files({}, killed, folder)), {})
 
 
@@ -149,10 +154,8 @@ def _leave_out_outputs(files: Files) -> Files:
     return replace(files, options=changed, whose=this)
 
 
-def _finish(process: int, files: Files) -> None:
+def _finish(files: Files) -> None:
     """Say how it went, in one line for each device that was used; even if the job ended the session."""
-    if os.getpid() != process:
-        return
     stats = session.finish()
     files = files.of_session(session.options())
     try:

@@ -41,7 +41,7 @@ _SETTINGS = {".py", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json"}
 # In bytes: names of plans and of their drafts begin with it, and a file's may have 255.
 _LONGEST_NAME = 128
 _LAUNCHERS = {
-    *("torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"),
+    *("torchrun", "accelerate", "accelerate-launch", "deepspeed"),
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
     "deepspeed.launcher.launch",
 }
@@ -260,6 +260,11 @@ def is_helper() -> bool:
 def is_forked_helper() -> bool:
     """Whether it did so by fork or forkserver: such a process ends without what atexit was told."""
     return is_helper() and not any(word.startswith("from multiprocessing.spawn ") for word in sys.orig_argv)
+
+
+def is_forkserver() -> bool:
+    """Whether this process is multiprocessing's server that forks others, or one of those."""
+    return any(word.startswith("from multiprocessing.forkserver ") for word in sys.orig_argv)
 
 
 def _what_runs(command: Sequence[str]) -> tuple[str, str]:

@@ -84,6 +84,7 @@ def enable(
         Error: something is missing or does not fit; one line says what, and what to do. The job can go on,
             and so does a session that runs.
     """
+    at_exit.register(end)  # behind the summary, which is of a session that runs
     if summary and variables.RUN.value != "1":
         at_exit.register(_write_summary)
     paths = {"plan": plan, "save": save, "trace": trace}
@@ -130,6 +131,7 @@ def disable() -> None:
 
 def record(path: PathLike, device: str | None = None) -> None:
     """Only record the job into `path`, until enable(), disable() or its end; raises what enable() does."""
+    at_exit.register(end)
     kind = pytorch.device_kind(device or variables.DEVICE.value)
     options = _options(kind, {"plan": None, "save": None, "trace": path}, None, None, None)
     recorded = {name: options[name] for name in ("settings", "trace", "verbose") if name in options}
@@ -345,4 +347,3 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
-at_exit.register(end)

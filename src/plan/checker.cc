@@ -9,8 +9,8 @@
 namespace stweaver {
 namespace {
 
-/// It comes and goes. Steps begin at events, no two at the same.
-constexpr std::size_t kEventsOfRequest = 2;
+/// It comes, is let go of, and is free. Steps begin at events, no two at the same.
+constexpr std::size_t kEventsOfRequest = 3;
 
 /// Something that holds bytes for a while.
 struct Rectangle {
@@ -219,8 +219,8 @@ void check_lengths(const Plan& plan, Violations& violations) {
   }
 }
 
-/// Reports an arena that no slot needs to its end. In plans of lengths it may: what lay there may have lost
-/// its place to what lives for ever.
+/// Reports an arena that no slot needs to its end. In plans of lengths it may go on: what lives for ever was
+/// put below the rest, and a slot that was in the way has lost its place.
 void check_arena(const Plan& plan, Violations& violations) {
   Bytes end = 0;
   for (const Slot& slot : plan.slots)

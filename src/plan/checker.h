@@ -13,12 +13,12 @@ namespace stweaver {
 ///
 /// Checked: the slots are the prologue's and those of a whole number of steps, alike where they take turns;
 /// sizes are multiples of the alignment; offsets are aligned and inside the arena, which ends with the last
-/// slot and is no smaller than the lower bound; no two slots whose lifespans meet share bytes, from the
-/// prologue into the step and from each step into the next; slots of different streams that share bytes lie
-/// at least stream_gap apart; where lengths vary, the step lies above what lives for ever; the trace is the
-/// one that the plan was made from; runs ascend; each slot stands for a request, one of the prologue for no
-/// more than one; every request that a slot stands for fits it, is on its stream, lives no longer than it,
-/// and shares no byte with another one while both live in the trace.
+/// slot unless lengths vary, and is no smaller than the lower bound; no two slots whose lifespans meet share
+/// bytes, from the prologue into the step and from each step into the next; slots of different streams that
+/// share bytes lie at least stream_gap apart; where lengths vary, the step lies above what lives for ever;
+/// the trace is the one that the plan was made from; runs ascend; each slot stands for a request, one of the
+/// prologue for no more than one; every request that a slot stands for fits it, is on its stream, lives no
+/// longer than it, and shares no byte with another one while both live in the trace.
 std::vector<std::string> check_plan(const Plan& plan, const Trace& trace, std::size_t most = 20);
 
 /// The same as far as it can be told without the trace: the slots alone.

@@ -67,7 +67,7 @@ void Session::start(const SessionOptions& options) {
   const std::scoped_lock lock(life_mutex_);
   if (goes_on(options)) return;
   end_lives();
-  drop_plans();
+  end_service();
   options_ = options;
   runs_ = true;
   finds_steps_ = options.finds_steps;
@@ -86,12 +86,15 @@ bool Session::goes_on(const SessionOptions& options) {
 void Session::stop() {
   const std::scoped_lock lock(life_mutex_);
   end_lives();
-  drop_plans();
+  end_service();
 }
 
 void Session::finish() {
   const std::scoped_lock lock(life_mutex_);
+  if (!runs_) return;
   end_lives();
+  // With its life a place goes out of service, and then what is freed there goes back to the device.
+  for_each_place([this](Place& place) { place.allocator.place_unplanned(options_.follows); });
 }
 
 void Session::end_lives() {
@@ -107,8 +110,11 @@ void Session::end_lives() {
 }
 
 /// And hands memory back that is in no use.
-void Session::drop_plans() {
-  for_each_place([](Place& place) { place.allocator.drop_plan(); });
+void Session::end_service() {
+  for_each_place([](Place& place) {
+    place.allocator.place_unplanned(false);
+    place.allocator.drop_plan();
+  });
 }
 
 void Session::begin_life(Place& place) {

@@ -154,7 +154,7 @@ class Session {
   // With life_mutex_ held:
   bool goes_on(const SessionOptions& options);
   void end_lives();
-  void drop_plans();
+  void end_service();
   void begin_life(Place& place);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);

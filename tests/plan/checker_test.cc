@@ -223,7 +223,7 @@ TEST_F(CheckPlan, ReportsStepsThatCannotBe) {
     EXPECT_THAT(offence([steps](Plan& plan) { plan.steps = steps; }),
                 text("what repeats, ", length, " slots, is no ", steps, " steps"));
   EXPECT_THAT(offence([length](Plan& plan) { plan.steps = length; }), HasSubstr("its own in the next step"));
-  EXPECT_THAT(offence([](Plan& plan) { plan.prologue_steps = 2 * plan.prologue + 1; }),
+  EXPECT_THAT(offence([](Plan& plan) { plan.prologue_steps = 3 * plan.prologue + 1; }),
               HasSubstr(text("a prologue of ", plan_.prologue, " requests has no ")));
 }
 

@@ -360,7 +360,7 @@ def test_what_multiprocessing_started_is_known(monkeypatch: pytest.MonkeyPatch) 
         (["/venv/bin/torchrun", "train.py"], ["/venv/bin/torchrun", "train.py"], True),
         (["-m", "torch.distributed.run", "train.py"], ["-m", "train.py"], True),
         (["-u", "-m", "deepspeed.launcher.launch", "train.py"], ["-m", "train.py"], True),
-        *(([f"/venv/bin/{name}"], [f"/venv/bin/{name}"], True) for name in ("accelerate-launch", "ds")),
+        (["/venv/bin/accelerate-launch"], ["/venv/bin/accelerate-launch"], True),
         (["train.py", "torchrun"], ["train.py", "torchrun"], False),
         (["-u", "-m", "train"], ["/home/train.py"], False),
         (["train.py", "-m", "accelerate"], ["train.py", "-m", "accelerate"], False),

@@ -224,22 +224,27 @@ def test_a_folder_that_the_job_makes_first_of_all_does_not_make_another_job(
 
 
 @pytest.mark.parametrize(
-    ("method", "module"),
+    ("method", "module", "preloaded"),
     [
-        *((method, module) for method in ("spawn", "forkserver") for module in ("torch", "sys")),
-        ("fork", "sys"),
+        ("spawn", "torch", ""),
+        ("spawn", "sys", ""),
+        ("forkserver", "torch", "rank"),
+        ("forkserver", "torch", ""),
+        ("forkserver", "sys", ""),
+        ("fork", "sys", ""),
     ],
 )
 def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
-    python: Run, tmp_path: Path, method: str, module: str
+    python: Run, tmp_path: Path, method: str, module: str, preloaded: str
 ) -> None:
-    """Whether its module imports torch, while the process is made ready, or its work does."""
+    """Whether its module imports torch, in the server or as the process is made ready, or its work does."""
     (tmp_path / "rank.py").write_text(
         f"import sys, {module}\ndef train():\n    sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})"
     )
     (tmp_path / "main.py").write_text(
         "import multiprocessing, rank\n"
         "if __name__ == '__main__':\n"
+        f"    multiprocessing.set_forkserver_preload([{preloaded!r}] if {preloaded!r} else [])\n"
         f"    process = multiprocessing.get_context({method!r}).Process(target=rank.train)\n"
         "    process.start(); process.join()"
     )

@@ -303,6 +303,21 @@ print(os.waitpid(child, 0)[1], stweaver.is_enabled(), stweaver.stats().devices[0
     assert result.stdout == "0 True 10\n", result.stderr
 
 
+def test_a_process_that_was_forked_before_ends_its_session_too(python: Run, tmp_path: Path) -> None:
+    program = """
+import os, torch, stweaver
+torch.set_num_threads(1)
+if os.fork() == 0:
+    stweaver.enable(device="cpu", trace="job.trace", summary=True)
+    torch.ones(1 << 20)
+else:
+    os.wait()
+"""
+    done = python("-c", program, cwd=tmp_path)
+    assert "followed no plan: no step was seen" in done.stderr
+    assert "1 request" in python("-m", "stweaver", "inspect", "job.trace", cwd=tmp_path).stdout
+
+
 def test_a_script_that_enables_it_may_have_the_line_at_exit_too(python: Run) -> None:
     program = "import torch, stweaver; {}; torch.ones(1 << 20)"
     line = (

@@ -256,7 +256,7 @@ TEST_F(SessionTest, KeepsThePlanOfThisRunWhenTheJobChanges) {
   const std::string path = folder.file("plan");
   std::ofstream(path) << "no plan";
   session.start({.plan_path = path, .save_path = path});
-  for (int i = 0; i < 2000 && !session.plan_files(0).saved; ++i) {
+  for (int i = 0; i < 60'000 && !session.plan_files(0).saved; ++i) {
     if (session.stage(0) != "following") step();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -504,6 +504,15 @@ TEST_F(SessionTest, MovesNoMemoryAtTheEndOfTheProcess) {
   EXPECT_EQ(after.mapping.unmaps, before.mapping.unmaps);
   session.stop();
   EXPECT_EQ(session.allocator(0)->statistics().arena, 0);
+}
+
+TEST_F(SessionTest, MovesNoMemoryAtTheEndOfTheProcessThoughMuchIsFreedLater) {
+  session.start({});
+  void* const weights = take(0, 256 * kMiB);
+  session.finish();
+  session.free(weights);
+  session.free(take(0, kMiB));
+  EXPECT_EQ(session.allocator(0)->statistics().mapping.unmaps, 0);
 }
 
 TEST_F(SessionTest, StartsAgain) {

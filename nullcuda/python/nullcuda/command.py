@@ -94,7 +94,7 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
 
 def check_routing(rule: str) -> None:
     """Error for a rule that is none: it would show in the midst of the job, as experts with equal shares."""
-    if rule == "even" or re.fullmatch(r"seed:\d{1,19}", rule):
+    if rule == "even" or re.fullmatch(r"seed:[0-9]{1,19}", rule):
         return
     if rule.startswith("seed:"):
         raise Error(f"--routing {rule}: a seed is a whole number")
@@ -115,8 +115,8 @@ def run(options: argparse.Namespace) -> int:
         raise Error(f"no such program: {program[0]}")
     if options.rank is not None and not 0 <= options.rank < (options.world or 0):
         raise Error(f"--rank {options.rank} is none of --world {options.world or 0} ranks")
-    if options.routing is not None:
-        check_routing(options.routing)
+    if (routing := options.routing or os.environ.get("NULLCUDA_ROUTING")) is not None:
+        check_routing(routing)
     if options.world is not None and options.world < 1:
         raise Error(f"--world {options.world}: a job has one rank at least")
     os.environ.update(environment(options, build.build()))

@@ -26,6 +26,7 @@ class _Finder:
 
     def __init__(self) -> None:
         self._looking: set[int] = set()  # threads that ask the other finders
+        self._process = os.getpid()
         # The job may go elsewhere, and make what its arguments name, before it imports torch.
         self._folder = _current_folder()
         self._there = [word for word in getattr(sys, "orig_argv", [])[1:] if _names_something(word)]
@@ -46,7 +47,7 @@ class _Finder:
     def _start(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            _start(self._folder, self._there)
+            _start(self._process, self._folder, self._there)
 
 
 def _call_after(loader: "Any", work: "Callable[[], None]") -> None:  # noqa: ANN401  (loaders are of many kinds)
@@ -76,10 +77,10 @@ def _names_something(word: str) -> bool:
     return os.path.exists(word) or os.path.exists(word.partition("=")[2])
 
 
-def _start(folder: str, there: "list[str]") -> None:
+def _start(process: int, folder: str, there: "list[str]") -> None:
     try:
         _load_package()
-        importlib.import_module("stweaver.autostart").start(folder, there)
+        importlib.import_module("stweaver.autostart").start(process, folder, there)
     except Exception as error:
         _say(f"{type(error).__name__}: {error}")
 

@@ -103,8 +103,11 @@ async function main() {
   let chosen = null;
   const choose = async (number) => {
     chosen = number;
-    const columns = await unpack(number, jobs[number].columns);
-    if (number !== chosen) return; // another one was chosen since
+    const isChosen = () => number === chosen; // no other one was since
+    const columns = await unpack(number, jobs[number].columns).catch((error) => {
+      if (isChosen()) throw error;
+    });
+    if (!isChosen()) return;
     view = showJob(jobs[number], columns, place, explanation);
     view.changeNow();
   };
