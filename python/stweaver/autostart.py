@@ -47,7 +47,7 @@ def start(process: int, folder: str, there: Sequence[str]) -> None:
     if job.is_launcher():
         return
     if job.is_forkserver() and os.getpid() == process:  # it only forks those that work, once this is imported
-        os.register_at_fork(after_in_child=lambda: start(process, folder, there))
+        os.register_at_fork(after_in_child=functools.partial(_start_below, process, folder, there))
         return
     files = Files({})
     try:
@@ -62,6 +62,12 @@ def start(process: int, folder: str, there: Sequence[str]) -> None:
         _say(f"not enabled: {what} (the job runs on plain PyTorch)", job.rank())
         with contextlib.suppress(Exception):
             _keep_facts(files, {})
+
+
+def _start_below(server: int, folder: str, there: Sequence[str]) -> None:
+    """Start in what the server forks, and not in what that forks in its turn."""
+    if os.getppid() == server:
+        start(server, folder, there)
 
 
 def _tell_how_it_goes(files: Files, target: live.Target) -> None:

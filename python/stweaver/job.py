@@ -254,17 +254,22 @@ def is_helper() -> bool:
     """Whether multiprocessing started this process: whose part of the job it does is not known."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     is_forked = multiprocessing is not None and multiprocessing.parent_process() is not None
-    return is_forked or any(word.startswith("from multiprocessing.") for word in sys.orig_argv)
+    return is_forked or _runs_multiprocessing()
 
 
 def is_forked_helper() -> bool:
     """Whether it did so by fork or forkserver: such a process ends without what atexit was told."""
-    return is_helper() and not any(word.startswith("from multiprocessing.spawn ") for word in sys.orig_argv)
+    return is_helper() and not _runs_multiprocessing("spawn ")
 
 
 def is_forkserver() -> bool:
     """Whether this process is multiprocessing's server that forks others, or one of those."""
-    return any(word.startswith("from multiprocessing.forkserver ") for word in sys.orig_argv)
+    return _runs_multiprocessing("forkserver ")
+
+
+def _runs_multiprocessing(module: str = "") -> bool:
+    """Whether Python was started with a program of multiprocessing's, or of this module of it."""
+    return any(word.startswith(f"from multiprocessing.{module}") for word in sys.orig_argv)
 
 
 def _what_runs(command: Sequence[str]) -> tuple[str, str]:

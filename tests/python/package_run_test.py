@@ -239,7 +239,8 @@ def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
 ) -> None:
     """Whether its module imports torch, in the server or as the process is made ready, or its work does."""
     (tmp_path / "rank.py").write_text(
-        f"import sys, {module}\ndef train():\n    sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})"
+        f"import os, sys, {module}\ndef train():\n    sys.argv[1:] = ['']\n    exec({JOB!r}, {{}})\n"
+        "    os.fork() or os._exit(0)\n    os.wait()"
     )
     (tmp_path / "main.py").write_text(
         "import multiprocessing, rank\n"
@@ -250,6 +251,7 @@ def test_a_rank_that_multiprocessing_starts_says_how_it_went_once(
     )
     done = python(*RUN, "--record", "job.trace", "--", sys.executable, "main.py", cwd=tmp_path)
     assert done.stderr.count("followed a plan made on the way") == 1, done.stderr
+    assert "not enabled" not in done.stderr, "in what the rank forks"
     assert len(list(tmp_path.glob("job-*.trace"))) == 1
 
 
