@@ -21,7 +21,7 @@ struct ArenaPolicy {
   /// Memory may be mapped beyond the most ever in use by this share of it,
   Bytes slack_share = kSlackShare;
   /// and in small jobs by this: a block.
-  Bytes least_slack = 8 * kMiB;
+  Bytes least_slack = kLeastSlack;
   /// An extent is never larger: one block pins no more than that.
   Bytes most_extent = 256 * kMiB;
   /// Memory for small and medium requests, and for planned ones before a step was as planned, is mapped in

@@ -25,6 +25,8 @@ inline constexpr Bytes kSmallSize = kMiB;
 /// Beside what it uses, a job may hold this share of it idle (arena/policy.h). What a plan costs or saves is
 /// measured by it, too.
 inline constexpr Bytes kSlackShare = 300;
+/// Or, in small jobs, so much.
+inline constexpr Bytes kLeastSlack = 8 * kMiB;
 
 /// The smallest multiple of `alignment` that is >= `size`. Wants size >= 0, alignment >= 1 and no overflow;
 /// for numbers from a stranger use checked_align_up (base/checked.h).

@@ -38,15 +38,19 @@ struct JobInstance {
   std::vector<std::uint32_t> persistent;             ///< slots, in the order of instance.persistent
 };
 
-StepShape shape_of(const Trace& trace, const Pattern& pattern) {
-  if (!steps_differ(trace, pattern)) return StepShape::kFixed;
-  return foretells_steps(trace, pattern) ? StepShape::kVarying : StepShape::kDynamic;
-}
+/// What repeats.
+struct Repeated {
+  StepShape shape = StepShape::kFixed;
+  std::size_t steps = 1;
+};
 
-/// Whether requests that outlive their step, and so have no place in a plan of one, hold more than the slack.
-/// Where steps have lengths, each of two would have its own.
-bool needs_two_steps(const Trace& trace, const Pattern& pattern, StepShape shape) {
-  if (shape != StepShape::kFixed) return false;
+/// Two steps, where requests that outlive their own, and so have no place in a plan of one, hold more than
+/// the slack.
+Repeated what_repeats(const Trace& trace, const Pattern& pattern) {
+  Repeated found;
+  if (steps_differ(trace, pattern))
+    found.shape = foretells_steps(trace, pattern) ? StepShape::kVarying : StepShape::kDynamic;
+  if (found.shape == StepShape::kDynamic) return found;
   double outlive = 0;
   const auto length = static_cast<Time>(pattern.positions.size());
   for (std::size_t p = 0; p < pattern.positions.size(); ++p) {
@@ -54,16 +58,17 @@ bool needs_two_steps(const Trace& trace, const Pattern& pattern, StepShape shape
     const bool outlives = position.death != kForever && position.death - static_cast<Time>(p) > length;
     if (outlives && position.pool == 0) outlive += static_cast<double>(position.size);
   }
-  return outlive * static_cast<double>(kSlackShare) > static_cast<double>(peak_requested(trace));
+  if (outlive * static_cast<double>(kSlackShare) > static_cast<double>(peak_requested(trace)))
+    found.steps = 2;
+  return found;
 }
 
 class JobBuilder {
  public:
-  JobBuilder(const Trace& trace, const Profile& profile, const SynthesizeOptions& options)
+  JobBuilder(const Trace& trace, const Profile& profile, const SynthesizeOptions& options, Repeated repeated)
       : trace_(trace),
         profile_(profile),
-        shape_(shape_of(trace, profile.pattern)),
-        steps_(needs_two_steps(trace, profile.pattern, shape_) ? 2 : 1),
+        steps_(repeated.steps),
         pattern_(steps_ == 2 ? two_steps_of(profile.pattern) : profile.pattern),
         options_(options),
         births_(births_before(trace)),
@@ -72,7 +77,7 @@ class JobBuilder {
     plan_.source = trace.name;
     plan_.fingerprint = fingerprint_of(trace);
     plan_.alignment = options.alignment;
-    plan_.shape = shape_;
+    plan_.shape = repeated.shape;
     plan_.steps = steps_;
     plan_.prologue = options.step_only ? 0 : pattern_.prologue;
     for (const Lifespan& step : profile.steps.spans) {
@@ -257,8 +262,7 @@ class JobBuilder {
 
   const Trace& trace_;
   const Profile& profile_;
-  const StepShape shape_;
-  const std::size_t steps_;  // that repeat
+  const std::size_t steps_;
   const Pattern pattern_;
   const SynthesizeOptions& options_;
   std::vector<RequestId> births_;
@@ -334,24 +338,15 @@ void put_persistent_below(Plan& plan, Bytes persistent) {
 /// A place that only some steps took was taken by too few to tell whether its size varies.
 void let_rare_slots_vary(Plan& plan, const Pattern& pattern) {
   const std::vector<std::size_t> steps = steps_with_each(pattern);
-  for (std::size_t p = 0; p < steps.size(); ++p) {
-    if (steps[p] < pattern.steps.size()) plan.slots[plan.prologue + p].varying = true;
+  for (std::size_t i = plan.prologue; i < plan.slots.size(); ++i) {
+    if (steps[(i - plan.prologue) % steps.size()] < pattern.steps.size()) plan.slots[i].varying = true;
   }
 }
 
-}  // namespace
-
-Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
-  JobBuilder builder(trace, profile, options);
-  builder.build();
-  return std::move(finished(builder, options.stream_gap));
-}
-
-Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
-  if (options.alignment < 1)
-    fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
+Synthesis plan_of(const Trace& trace, const Profile& profile, const SynthesizeOptions& options,
+                  Repeated repeated) {
   const Clock::time_point start = Clock::now();
-  JobBuilder builder(trace, profile, options);
+  JobBuilder builder(trace, profile, options, repeated);
   builder.build();
   JobInstance& job = builder.job();
   Plan& plan = builder.plan();
@@ -381,6 +376,34 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
     let_rare_slots_vary(plan, profile.pattern);
   }
   return {std::move(plan), std::chrono::duration<double>(Clock::now() - start).count(), result.threads};
+}
+
+/// Whether a plan takes more than the run time allows: objection_to() of runtime/life_cycle.cc.
+bool takes_too_much(const Plan& plan) {
+  return plan.arena - plan.lower_bound > 2 * std::max(plan.lower_bound / kSlackShare, kLeastSlack);
+}
+
+}  // namespace
+
+Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
+  JobBuilder builder(trace, profile, options, what_repeats(trace, profile.pattern));
+  builder.build();
+  return std::move(finished(builder, options.stream_gap));
+}
+
+Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options) {
+  if (options.alignment < 1)
+    fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
+  Repeated repeated = what_repeats(trace, profile.pattern);
+  if (repeated.steps == 1) return plan_of(trace, profile, options, repeated);
+  SynthesizeOptions half = options;
+  half.timeout /= 2;
+  const Synthesis of_two = plan_of(trace, profile, half, repeated);
+  if (!takes_too_much(of_two.plan)) return of_two;
+  repeated.steps = 1;
+  Synthesis of_one = plan_of(trace, profile, half, repeated);
+  of_one.seconds += of_two.seconds;
+  return of_one;
 }
 
 }  // namespace stweaver

@@ -43,8 +43,7 @@ Plan checked(Plan plan) {
 }  // namespace
 
 std::string_view name_of(Stage stage) {
-  constexpr std::array<std::string_view, 5> kNames = {"recording", "planning", "waiting", "following",
-                                                      "resting"};
+  constexpr std::array kNames = {"recording", "planning", "waiting", "following", "resting"};
   return kNames.at(static_cast<std::size_t>(stage));
 }
 
@@ -193,7 +192,7 @@ void LifeCycle::take_plan() {
   if (!differs && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
     if (has_waited) return record_longer();
     made_ = std::move(plan);  // one step may be odd
-    return;
+    return log("the plan does not foretell the last step, and waits for another");
   }
   if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
@@ -232,6 +231,7 @@ bool LifeCycle::follow(const std::shared_ptr<const PlanIndex>& plan, bool is_pro
   log(text("following a plan from step ", steps_, " on: arena ", in_gib(what.arena), ", ",
            planned_slots(what), " of ", what.slots.size(), " requests planned"));
   followed_ = plan;
+  range_ = allocator_.statistics().planned_arena;
   fit_.start();
   stage_ = Stage::kFollowing;
   return true;
@@ -250,8 +250,10 @@ void LifeCycle::rest(int steps, const std::string& why) {
 
 /// Looks at the step that has ended under a plan.
 void LifeCycle::watch() {
-  const StepStatistics step = allocator_.statistics().last_step;
-  const std::int64_t planned = followed_->planned_in_step();
+  const RuntimeStatistics now = allocator_.statistics();
+  const StepStatistics& step = now.last_step;
+  // What lived by then was in the way of the new places.
+  const bool laid_out_anew = std::exchange(range_, now.planned_arena) != now.planned_arena;
   if (const Bytes beside = allocator_.pinned_beside_plan(); beside > 0) {
     const std::string objection = objection_to(followed_->plan(), policy_, beside);
     if (!objection.empty()) return leave(0, objection);  // the job has not begun as recorded
@@ -262,10 +264,11 @@ void LifeCycle::watch() {
     return leave(policy_.most_patience,
                  text("in step ", steps_ - 1, " more memory was held than without a plan"));
   }
-  if (fit_.is_lost(step, planned))
+  if (const std::int64_t planned = followed_->planned_in_step(); fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
                                        " planned requests found their places"));
-  if (stage_ != Stage::kFollowing || !fit_.is_outdated(step, followed_->planned_bytes())) return;
+  if (stage_ != Stage::kFollowing || laid_out_anew) return;
+  if (!fit_.is_outdated(step, followed_->planned_bytes())) return;
   log(text("the job has changed: in step ", steps_ - 1, " requests for ", in_gib(step.unplanned_bytes),
            " were not in the plan"));
   // To see what changes; the first is prologue.

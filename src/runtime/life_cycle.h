@@ -128,6 +128,7 @@ class LifeCycle {
   SavedPlanFate fate_;
   // kFollowing
   PlanFit fit_;
+  Bytes range_ = 0;  ///< of the plan, at the last boundary
   // kResting
   std::int64_t rest_until_ = 0;  ///< boundary
   bool told_refusals_ = false;

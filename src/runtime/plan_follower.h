@@ -75,7 +75,6 @@ class PlanFollower {
   [[nodiscard]] bool has_several_streams() const { return index().streams().size() > 1; }
   /// Whether the stream's last requests were nothing like the plan.
   [[nodiscard]] bool is_astray(StreamIndex stream) const { return matcher_.is_astray(stream); }
-
   [[nodiscard]] bool knows(StreamIndex stream) const { return matcher_.knows(stream); }
   /// Of a plan that no step of this process was seen to be as, a stream takes places only while the plan
   /// knows its requests: it may be another job's.

@@ -254,6 +254,41 @@ TEST(Synthesize, PlansTwoStepsWhereABatchLivesUntilTheNextIsThere) {
   }
 }
 
+Trace trained_on(const std::vector<Bytes>& lengths, const Training::Shape& shape) {
+  Training training(shape);
+  for (const Bytes length : lengths) training.step(length);
+  training.job.mark("end");
+  return training.job.trace();
+}
+
+TEST(Synthesize, PlansTwoStepsWhereABatchOfAnyLengthLivesUntilTheNextIsThere) {
+  const Trace trace = trained_on({8, 11, 6, 16, 9, 13}, {.unit = 64 * kKiB, .keeps = kMiB});
+  for (const bool step_only : {false, true}) {
+    const Plan plan = checked_plan(trace, {.step_only = step_only});
+    EXPECT_EQ(plan.shape, StepShape::kVarying);
+    EXPECT_EQ(plan.steps, 2);
+    EXPECT_EQ(planned_slots(plan), plan.slots.size());
+  }
+}
+
+TEST(Synthesize, PlansOneStepWhereTwoTakeTooMuch) {
+  std::size_t of_one = 0;
+  constexpr unsigned kJobs = 20;
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    Random random(seed);
+    std::vector<Bytes> lengths;
+    for (int step = 0; step < 6; ++step) lengths.push_back(pick(random, 100, 200));
+    const Trace trace = trained_on(lengths, {.micro_batches = 3, .unit = kMiB, .keeps = 256 * kMiB});
+    const Plan plan = checked_plan(trace, {.timeout = 0});  // the first placement that comes
+    if (plan.arena > plan.lower_bound + 2 * plan.lower_bound / kSlackShare) {
+      EXPECT_EQ(plan.steps, 1);
+    }
+    if (plan.steps == 1) ++of_one;
+  }
+  EXPECT_GT(of_one, 0);
+  EXPECT_LT(of_one, kJobs);
+}
+
 TEST(Synthesize, PlansTwoStepsWhereOneAloneHasARequest) {
   for (const int odd : {2, 3, 4}) {
     Job job;

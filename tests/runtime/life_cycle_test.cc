@@ -81,6 +81,37 @@ TEST_F(LifeCycleTest, KeepsThePlanOfShortStepsForStepsOfSixTimesTheirLength) {
   EXPECT_LT(peaks.reserved - peaks.requested, peaks.reserved / 32);
 }
 
+TEST_F(LifeCycleTest, AnOutputInTheWayOfALongerStepIsNoChangeOfTheJob) {
+  Policy policy;
+  policy.patience = 1;
+  policy.least_slack = 256 * kMiB;  // whatever the longer steps hold
+  RuntimeAllocator roomy(device, upstream, policy);
+  LifeCycle life(roomy, options());
+  Program large_program(roomy, 512 * kKiB);
+  large_program.build();
+  // Of each step, until the next has made its own.
+  void* batch = nullptr;
+  void* output = nullptr;
+  const auto replace = [&](void*& kept, Bytes size) {
+    void* const made = roomy.allocate(size);
+    if (kept != nullptr) roomy.free(kept);
+    kept = made;
+  };
+  for (const Bytes scale : {3, 5, 2, 6, 4, 7, 6, 5, 9, 11, 13, 15, 17, 19, 7}) {
+    life.begin_step();
+    replace(batch, scale * 4 * kMiB);
+    large_program.step(scale);
+    replace(output, scale * 8 * kMiB);
+    life.wait_for_planner();
+  }
+  EXPECT_THAT(lines, Contains(HasSubstr("following a plan from step")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("the job has changed"))));
+  EXPECT_TRUE(roomy.follows_plan());
+  EXPECT_EQ(roomy.statistics().plans, 1);
+  EXPECT_EQ(roomy.statistics().step.served.beside_plan(), 0) << "of a step that is no longer";
+  for (void* const kept : {batch, output}) roomy.free(kept);
+}
+
 TEST_F(LifeCycleTest, LeavesAPlanThatCostsMemory) {
   Policy policy;
   policy.patience = 1;

@@ -63,7 +63,7 @@ class Training {
     Bytes unit = 4096;
     bool zero_grad_first = false;  ///< gradients live until the next step has fetched its batch
     Stream side_stream = 0;        ///< where gradients are reduced, as data parallel jobs do
-    Bytes keeps = 0;               ///< of each step's tensors, until the next has made its own
+    Bytes keeps = 0;               ///< of a usual step's tensors, until the next has made its own
   };
 
   explicit Training(const Shape& shape) : shape_(shape), gradients_(shape.layers) {
@@ -78,7 +78,7 @@ class Training {
     begins_.push_back(job.now());
     job.mark(text("iteration ", begins_.size() - 1));
     if (shape_.keeps > 0) {
-      const RequestId made = job.allocate(shape_.keeps);
+      const RequestId made = job.allocate(shape_.keeps * scale / 8);
       job.free_all(kept_);
       kept_.push_back(made);
     }
