@@ -21,6 +21,7 @@ class Configuration:
     gpus: int
     tp: int
     pp: int
+    short_last: bool  # the last stage has fewer layers, for its output layer
     virtual_stages: int
     cp: int
     ep: int

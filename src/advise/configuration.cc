@@ -87,17 +87,57 @@ bool can_overlap_experts(const Job& job) {
          job.model.mtp_layers <= 1 && job.model.mamba_layers == 0;
 }
 
+namespace {
+
+/// What the last stage computes beside its layers, in layers, by products alone: the output layer, and what
+/// predicts tokens further ahead.
+double tail_in_layers(const Job& job) {
+  const ModelShape& model = job.model;
+  const double scores = attention_layers(model) * attention_width(model) * job.configuration.sequence / 2 *
+                        attended_share(model, job.configuration.sequence);
+  const double layer = (dense_weights(model) + active_expert_weights(model) + scores) / model.layers;
+  const double output = static_cast<double>(model.hidden) * model.vocabulary;
+  return output * (1 + model.mtp_layers) / layer + model.mtp_layers;
+}
+
+/// Whether some share of the layers makes the slowest stage faster than it is with `last` layers and the
+/// tail.
+bool shorten_last(Job& job, std::int64_t last) {
+  Configuration& how = job.configuration;
+  const double tail = tail_in_layers(job);
+  double fastest = static_cast<double>(last) + tail;
+  bool found = false;
+  for (std::int64_t most = last; static_cast<double>(most) < fastest; ++most) {  // of a stage between
+    const std::int64_t rest = job.model.layers - most * (how.pp - 2);
+    if (rest < 2) break;
+    const std::int64_t least = std::max<std::int64_t>(1, rest - most);
+    if (least > rest / 2) continue;  // the first would have more
+    const auto fits = static_cast<std::int64_t>(std::max(0.0, static_cast<double>(most) - tail));
+    const std::int64_t left = std::clamp(fits, least, rest / 2);
+    const std::int64_t between = how.pp > 2 ? most : rest - left;
+    const double slowest = std::max(static_cast<double>(between), static_cast<double>(left) + tail);
+    if (slowest >= fastest) continue;
+    fastest = slowest;
+    how.first_layers = static_cast<int>(rest - left);
+    how.last_layers = static_cast<int>(left);
+    found = true;
+  }
+  return found;
+}
+
+}  // namespace
+
 bool share_out_layers(Job& job) {
   Configuration& how = job.configuration;
   how.first_layers = how.last_layers = 0;
   if (how.pp < 1) return false;
-  if (job.model.layers % how.pp == 0) return true;
+  if (job.model.layers % how.pp == 0) return !how.short_last || shorten_last(job, job.model.layers / how.pp);
   const std::int64_t most = job.model.layers / how.pp + 1;
   const std::int64_t rest = job.model.layers - most * (how.pp - 2);
   if (rest < 2) return false;
   how.first_layers = static_cast<int>((rest + 1) / 2);
   how.last_layers = static_cast<int>(rest / 2);
-  return true;
+  return !how.short_last || shorten_last(job, how.last_layers);
 }
 
 int stage_layers(const Job& job, int stage) {
@@ -115,8 +155,11 @@ int round_of(const Configuration& configuration) {
 }
 
 int chunk_layers(const Job& job) {
-  const int chunks = job.configuration.pp * job.configuration.virtual_stages;
-  return std::max(1, (job.model.layers + chunks - 1) / chunks);
+  const Configuration& how = job.configuration;
+  const int chunks = how.pp * how.virtual_stages;
+  const int mean = std::max(1, (job.model.layers + chunks - 1) / chunks);
+  // Between the ends of a pipeline whose last stage has fewer there may be more.
+  return how.pp > 2 && how.virtual_stages == 1 ? std::max(mean, stage_layers(job, 1)) : mean;
 }
 
 int recomputed_layers(const Job& job) {

@@ -36,10 +36,11 @@ struct Configuration {
   int gpus = 1;
   int tp = 1;
   int pp = 1;
-  int virtual_stages = 1;  ///< model chunks per pipeline stage
-  int rounds = 0;          ///< micro-batches that a model chunk takes before the next one; 0 for `pp`
-  int first_layers = 0;    ///< of the first pipeline stage; 0 for as many as the others have
-  int last_layers = 0;     ///< likewise, of the last
+  int virtual_stages = 1;   ///< model chunks per pipeline stage
+  int rounds = 0;           ///< micro-batches that a model chunk takes before the next one; 0 for `pp`
+  int first_layers = 0;     ///< of the first pipeline stage; 0 for as many as the others have
+  int last_layers = 0;      ///< likewise, of the last
+  bool short_last = false;  ///< share_out_layers() leaves the last so few that its output layer costs no time
   int cp = 1;
   int ep = 1;
   int expert_tp = 1;  ///< ranks that split each expert
@@ -116,8 +117,9 @@ bool can_overlap_experts(const Job& job);
 
 /// Shares layers out over the stages of a pipeline, as Megatron-LM can be told to. Where they do not come out
 /// even, the stages between the first and the last have as many as are needed, all alike, and these two have
-/// the rest, the first the larger half. False, and no numbers of their own, where less than a layer each is
-/// left for them.
+/// the rest, the first the larger half, or, with `short_last`, as makes the slowest stage the fastest, the
+/// first no more than those between. False, and no numbers of their own, where less than a layer each is left
+/// for them, or no share makes any stage faster.
 bool share_out_layers(Job& job);
 /// Layers of a pipeline stage: what does not come out even is given to the first stages.
 int stage_layers(const Job& job, int stage);

@@ -271,9 +271,10 @@ Measurement bridge_row(const Sheet& sheet, const Sheet::Row& row) {
     how.zero = 3;
     how.shard = fsdp;
   }
-  how.gradient_bytes = 2;  // its recipes have grad_reduce_in_fp32=False
   read_recompute(sheet, row, measured.job);
   const std::string task = sheet.cell(row, "task");
+  // A recipe has grad_reduce_in_fp32=False.
+  how.gradient_bytes = sheet.whole(row, "gradient_bytes", task.empty() ? how.gradient_bytes : 2);
   how.lora = task == "lora";
   // One kernel for the products, gate and narrowing of experts came with the release of June 2026.
   const std::string release = sheet.cell(row, "release");
@@ -303,8 +304,11 @@ Loss loss_of(const Sheet& sheet, const Sheet::Row& row, bool compiled) {
 /// torchtitan: FSDP2 with tensor, context and pipeline parallelism.
 Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   Measurement measured;
+  measured.job.model = model_of(sheet, row);
   Configuration& how = measured.job.configuration;
+  if (sheet.whole(row, "compile", 1) == 0) use_pytorch_modules(measured.job);
   read_layout(sheet, row, how);
+  how.ep = sheet.whole(row, "ep", 1);
   how.zero = 3;
   how.micro_batch = sheet.whole(row, "local_batch");
   how.virtual_stages = meaning<int>(
@@ -320,7 +324,6 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.precision = meaning<Precision>(
       sheet, row, "float8",
       {{"none", Precision::kBf16}, {"tensorwise", Precision::kFp8}, {"rowwise", Precision::kFp8Rowwise}});
-  how.compiled = sheet.whole(row, "compile", 1) != 0;
   how.megatron = false;
   how.pads_vocabulary = false;
   how.loss = loss_of(sheet, row, how.compiled);
@@ -328,7 +331,6 @@ Measurement torchtitan_row(const Sheet& sheet, const Sheet::Row& row) {
   how.overlap_tp = sheet.whole(row, "async_tp", 0) != 0;
   measured.job.gpu = known_gpu(sheet.cell(row, "gpu"));
   require_units(measured.job.gpu, how.precision);
-  measured.job.model = model_of(sheet, row);
   const double rate = sheet.number(row, "tokens_per_s_per_gpu");
   measured.seconds = static_cast<double>(how.global_batch) * how.sequence / how.gpus / rate;
   // The largest of all GPUs, with the expandable segments that its launch script asks for.

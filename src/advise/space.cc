@@ -129,7 +129,7 @@ struct Rule {
 // TransformerEngine has no kernel for that (get_attention_backend, pytorch/attention/dot_product_attention/
 // utils.py). Megatron-LM has hybrids with Mamba blocks, but no virtual stages for them, and it recomputes
 // none of their layers whole, whatever it is told (core/ssm/mamba_block.py).
-constexpr std::array<Rule, 11> kRules = {{
+constexpr std::array<Rule, 12> kRules = {{
     {"tp", true,
      [](const Space& space) { return powers_to(space.gpu.domain > kNode ? 16 : space.gpu.domain); },
      [](Configuration& how, int value) { how.tp = value; },
@@ -147,13 +147,28 @@ constexpr std::array<Rule, 11> kRules = {{
        return splits(how.sequence, ranks) && (how.cp == 1 || !job.model.sinks) &&
               (how.cp == 1 || splits(how.sequence, std::int64_t{2} * how.cp)) && fills(gpus, ranks);
      }},
-    {"pp", true, stages_of, [](Configuration& how, int value) { how.pp = value; },
+    {"pp", true, stages_of,
+     [](Configuration& how, int value) {
+       how.pp = value;
+       how.short_last = false;  // until it is chosen
+     },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
        const bool shared_out = how.first_layers > 0 || splits(job.model.layers, how.pp);
        return shared_out && std::any_of(gpus.begin(), gpus.end(), [&](int number) {
                 return splits(number, ranks_of(how)) && splits(how.global_batch, number / ranks_of(how));
               });
+     }},
+    {"short_last", false,
+     [](const Space&) {
+       return Values{0, 1};
+     },
+     [](Configuration& how, int value) { how.short_last = value != 0; },
+     // torchtitan and DeepSpeed share layers out themselves.
+     [](const Job& job, const Values&) {
+       if (!job.configuration.short_last) return true;
+       Job other = job;
+       return job.configuration.pp > 1 && job.configuration.megatron && share_out_layers(other);
      }},
     {"dp", true, [](const Space& space) { return divisors_of(space.global_batch, space.gpus); },
      set_data_parallel,
@@ -170,8 +185,8 @@ constexpr std::array<Rule, 11> kRules = {{
      [](const Job& job, const Values&) {
        const Configuration& how = job.configuration;
        if (how.virtual_stages > 1 && job.model.mamba_layers > 0) return false;
-       return how.virtual_stages == 1 ||
-              (how.pp > 1 && splits_into_chunks(job) && splits(micro_batches(how), how.pp));
+       return how.virtual_stages == 1 || (how.pp > 1 && !how.short_last && splits_into_chunks(job) &&
+                                          splits(micro_batches(how), how.pp));
      }},
     {"ep", true,
      [](const Space& space) { return space.model.experts > 0 ? powers_to(space.model.experts) : Values{1}; },
@@ -325,7 +340,7 @@ Grid::Grid(const Space& space) : job_(given_job(space)), runs_(space.runs), gpus
 
 std::string why_none(const Space& space) {
   if (Grid(space).count(1) > 0) return "";
-  std::string given;
+  std::string given, others;
   for (const auto& [name, value] : space.fixed) {
     given += text(" ", name, "=", value);
     Space other = space;
@@ -335,8 +350,11 @@ std::string why_none(const Space& space) {
       other.fixed[name] = instead;
       if (Grid(other).count(1) > 0) able += " " + instead;
     }
-    if (!able.empty()) return text(name, "=", value, ": no configuration has it here; it can be", able);
+    if (able.empty()) continue;
+    others += others.empty() ? text(name, "=", value, ": no configuration has it here; it can be", able)
+                             : text(", or ", name, able);
   }
+  if (!others.empty()) return others;
   if (space.runs && space.precision != Precision::kBf16) {
     Space other = space;
     other.precision = Precision::kBf16;

@@ -26,7 +26,8 @@ struct Space {
   Calibration calibration = {};
   /// Whether the software in use can run it; all of it where none is named.
   std::function<bool(const Job&)> runs = nullptr;
-  /// Parameter to value: gpus, tp, cp, pp, dp, mbs, vp, ep, zero, recompute, recompute_layers, offload.
+  /// Parameter to value: gpus, tp, cp, pp, short_last, dp, mbs, vp, ep, zero, recompute, recompute_layers,
+  /// offload.
   std::map<std::string, std::string> fixed;
 };
 

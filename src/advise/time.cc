@@ -399,7 +399,8 @@ StepTime step_time(const Job& job, const Constants& constants) {
   const double head = head_time(view) * (1 + job.model.mtp_layers) + all * predicted;
   const double traffic = layers.traffic * (1 + predicted);
   const double mean = (all + head + traffic) / how.pp;
-  const bool even = job.model.layers % (how.pp * how.virtual_stages) == 0;
+  const bool even =
+      how.first_layers == 0 && how.last_layers == 0 && job.model.layers % (how.pp * how.virtual_stages) == 0;
   const double layer = (all + layers.traffic) / job.model.layers;
   const double tail = head + layers.traffic * predicted;
   const double slowest = even ? mean + tail * (how.pp - 1) / how.pp : slowest_stage(job, layer, tail);

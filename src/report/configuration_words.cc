@@ -18,6 +18,7 @@ std::string layout_of(const Configuration& how) {
   };
   add("tp", how.tp);
   add("pp", how.pp);
+  if (how.short_last) layout += fmt::format(" last{}", how.last_layers);
   add("vp", how.virtual_stages);
   add("cp", how.cp);
   add("ep", how.ep);
@@ -37,6 +38,7 @@ Json configuration_json(const Configuration& how) {
   return {{"gpus", how.gpus},
           {"tp", how.tp},
           {"pp", how.pp},
+          {"short_last", how.short_last},
           {"virtual_stages", how.virtual_stages},
           {"cp", how.cp},
           {"ep", how.ep},

@@ -1,5 +1,6 @@
 #include "advise/configuration.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -50,6 +51,59 @@ TEST(Layers, LeaveTheRestToTheFirstAndTheLastStage) {
     const std::vector<int> stages = shared_out(126, pp);
     ASSERT_EQ(stages.size(), pp);
     EXPECT_EQ(std::accumulate(stages.begin(), stages.end(), 0), 126);
+  }
+}
+
+/// With fewer in the last; none where that makes no stage faster.
+std::vector<int> shared_out_short(int layers, int pp) {
+  Job job = staged_job(layers, pp);
+  job.configuration.short_last = true;
+  std::vector<int> stages;
+  if (!share_out_layers(job)) return stages;
+  EXPECT_EQ(why_not(job), "");
+  for (int stage = 0; stage < pp; ++stage) stages.push_back(stage_layers(job, stage));
+  return stages;
+}
+
+TEST(Layers, AreFewerInTheLastStageForItsOutputLayerWhereThatIsAskedFor) {
+  EXPECT_EQ(shared_out_short(32, 2), (std::vector<int>{17, 15}));
+  EXPECT_EQ(shared_out_short(32, 4), (std::vector<int>{8, 9, 9, 6}));
+  EXPECT_EQ(shared_out_short(33, 4), (std::vector<int>{9, 9, 9, 6}));
+  Job job = staged_job(32, 4);
+  EXPECT_EQ(chunk_layers(job), 8);
+  job.configuration.short_last = true;
+  ASSERT_TRUE(share_out_layers(job));
+  EXPECT_EQ(chunk_layers(job), 9) << "all of which may be recomputed";
+  job.model.vocabulary = 512;  // no output layer to speak of
+  EXPECT_FALSE(share_out_layers(job));
+  EXPECT_EQ(job.configuration.last_layers, 0);
+}
+
+/// The layers that the slowest stage takes the time of, by products alone.
+double slowest_of(const std::vector<int>& stages) {
+  const double layer = 2 * 4096.0 * 4096 + 2 * 4096.0 * 1024 + 3 * 4096.0 * 14336 + 4096.0 * 4096;
+  const double tail = 4096.0 * 128256 / layer;
+  return std::max<double>(*std::max_element(stages.begin(), stages.end()), stages.back() + tail);
+}
+
+TEST(Layers, AreSharedOutSoThatTheSlowestStageIsTheFastest) {
+  for (int pp = 2; pp <= 12; ++pp) {
+    for (int layers = 2 * pp; layers <= 70; ++layers) {
+      const std::vector<int> shorter = shared_out_short(layers, pp);
+      const std::vector<int> stages = shorter.empty() ? shared_out(layers, pp) : shorter;
+      if (stages.empty()) continue;
+      const double slowest = slowest_of(stages);
+      for (int first = 1; first < layers; ++first) {
+        for (int last = 1; first + last <= layers; ++last) {
+          const int between = layers - first - last;
+          if (pp == 2 ? between != 0 : between == 0 || between % (pp - 2) != 0) continue;
+          const int each = pp == 2 ? first : between / (pp - 2);
+          if (first > each) continue;  // where the most micro-batches are kept
+          EXPECT_LE(slowest, slowest_of({first, each, last}) + 1e-9)
+              << layers << " on " << pp << ": " << first << ", " << last;
+        }
+      }
+    }
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "advise/space.h"
 #include "advise/time.h"
 #include "base/base.h"
 
@@ -417,6 +419,41 @@ TEST(Measurements, PipelinesOfTorchtitanCutABatchInAsManyPiecesAsStages) {
   ASSERT_EQ(measured.rows.size(), 1U);
   EXPECT_EQ(measured.rows[0].job.configuration.micro_batch, 4);
   EXPECT_EQ(micro_batches(measured.rows[0].job.configuration), 8);
+}
+
+/// What the advisor proposes for torchtitan can be measured, and put into a table.
+TEST(Measurements, OfTorchtitanAreOfTheSameModulesAsAdvice) {
+  for (const auto& [model, ep] : {std::pair("llama3_8b", "1"), std::pair("gpt2_1p5b", "1"),
+                                  std::pair("qwen15_moe_a27b", "1"), std::pair("qwen15_moe_a27b", "4")}) {
+    const Measurements measured =
+        read_measurements(text("model,gpu,gpus,local_batch,gbs,seq,tp,pp,ep,compile,tokens_per_s_per_gpu\n",
+                               model, ",h100,8,1,16,4096,1,1,", ep, ",0,100\n"),
+                          "t.csv");
+    ASSERT_EQ(measured.rows.size(), 1U) << measured.left_out.front();
+    Space space;
+    space.model = known_model(model);
+    space.gpu = known_gpu("h100");
+    space.gpus = 8;
+    space.sequence = 4096;
+    space.global_batch = 16;
+    space.modules = Modules::kPyTorch;
+    const Job advised = job_named(space, {{"dp", "8"}, {"ep", ep}, {"zero", "3"}});
+    EXPECT_DOUBLE_EQ(step_time(measured.rows[0].job, {}).total, step_time(advised, {}).total) << model << ep;
+  }
+}
+
+/// Megatron-LM reduces them in fp32 for bf16 (training/arguments.py), and its recipes say otherwise.
+TEST(Measurements, OfMegatronHaveGradientsAsWideAsTheJobReducesThem) {
+  const auto read = [](const char* column, const char* cell) {
+    return read_measurements(text("model,gpu,gpus,precision,gbs,mbs,seq,tp,pp,tokens_per_s_per_gpu,", column,
+                                  "\nllama3_8b,H100,8,BF16,128,1,8192,1,1,100,", cell, "\n"),
+                             "t.csv")
+        .rows.at(0)
+        .job.configuration.gradient_bytes;
+  };
+  EXPECT_EQ(read("task", ""), 4);
+  EXPECT_EQ(read("task", "pretrain"), 2);
+  EXPECT_EQ(read("gradient_bytes", "2"), 2);
 }
 
 TEST(Measurements, NamedModelsMaySayWhatIsRecomputed) {

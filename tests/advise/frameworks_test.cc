@@ -120,6 +120,10 @@ TEST(MegatronArguments, SayHowLayersAreSharedOutWhereTheyAreNotAlike) {
   ASSERT_TRUE(share_out_layers(job));
   EXPECT_THAT(megatron_line(job),
               HasSubstr("--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6"));
+  job.configuration.short_last = true;
+  ASSERT_TRUE(share_out_layers(job));
+  EXPECT_THAT(megatron_line(job), HasSubstr(" --decoder-last-pipeline-num-layers 5"));
+  job.configuration.short_last = false;
   job.model.layers = 62;
   job.configuration.virtual_stages = 4;
   ASSERT_TRUE(share_out_layers(job));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -92,9 +93,10 @@ TEST(Grid, SaysWhichGivenParameterNothingGoesWithAndWhatItCouldBe) {
   EXPECT_EQ(why_none_with({}), "");
   EXPECT_EQ(why_none_with({{"gpus", "0"}}), "gpus=0: no configuration has it here; it can be 1 2 4 8 16");
   EXPECT_EQ(why_none_with({{"tp", "3"}}), "tp=3: no configuration has it here; it can be 1 2 4 8");
-  EXPECT_EQ(why_none_with({{"dp", "8"}, {"gpus", "3"}}), "dp=8: no configuration has it here; it can be 3");
+  EXPECT_EQ(why_none_with({{"dp", "8"}, {"gpus", "3"}}),
+            "dp=8: no configuration has it here; it can be 3, or gpus 8 16");
   EXPECT_EQ(why_none_with({{"recompute", "none"}, {"recompute_layers", "5"}}),
-            "recompute=none: no configuration has it here; it can be full");
+            "recompute=none: no configuration has it here; it can be full, or recompute_layers 0");
   EXPECT_EQ(why_none_with({{"mbs", "7"}, {"tp", "5"}}), "no configuration can run with mbs=7 tp=5");
 }
 
@@ -244,6 +246,23 @@ TEST(UsualBatch, IsOfFourMillionTokensOrTheNearestThatAllGpusShare) {
   EXPECT_EQ(usual_batch(96, 131072), 24);
   EXPECT_EQ(usual_batch(7, 1 << 22), 7);
   EXPECT_EQ(usual_batch(8, 1 << 24), 1);
+}
+
+TEST(Grid, HasPipelinesWithAShorterLastStage) {
+  Space space = space_of("llama3_8b", 8);
+  space.fixed = {{"pp", "4"}, {"tp", "1"}, {"cp", "1"}, {"gpus", "8"}};
+  std::set<std::tuple<bool, int, int>> seen;
+  Grid(space).for_each([&](const Job& job) {
+    const Configuration& how = job.configuration;
+    seen.emplace(how.short_last, how.last_layers, how.virtual_stages > 1);
+    return true;
+  });
+  EXPECT_EQ(seen, (std::set<std::tuple<bool, int, int>>{{false, 0, 0}, {false, 0, 1}, {true, 6, 0}}));
+  space.modules = Modules::kPyTorch;
+  Grid(space).for_each([&](const Job& job) {
+    EXPECT_FALSE(job.configuration.short_last);
+    return true;
+  });
 }
 
 TEST(JobNamed, SharesLayersOutAsTheSpaceDoes) {

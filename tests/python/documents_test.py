@@ -83,3 +83,15 @@ def test_every_make_target_shown_exists(document: Path) -> None:
     shown = set(re.findall(r"\bmake ([a-z-]+)\b", "\n".join(shell_lines(document))))
     shown |= set(re.findall(r"`make ([a-z-]+)[^`]*`", (ROOT / document).read_text()))
     assert shown <= make_targets()
+
+
+def words_of(document: str) -> list[str]:
+    """Give the first column of its tables of words."""
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / document).read_text(), re.MULTILINE)
+    return [word for row in rows[rows.index("word") + 1 :] for word in row.split(", ") if row != "---"]
+
+
+def test_the_glossary_is_short_and_says_each_word_once() -> None:
+    text = (ROOT / "docs/glossary.md").read_text()
+    assert len(re.findall(r"^\| ", text, re.MULTILINE)) - 1 <= 25
+    assert not set(words_of("docs/glossary.md")) & set(words_of("src/README.md"))
