@@ -90,7 +90,9 @@ class RecentPeak {
 class RecentPeaks {
  public:
   explicit RecentPeaks(int lanes)
-      : lanes_(static_cast<std::size_t>(lanes)), loads_(static_cast<std::size_t>(lanes), 0) {}
+      : lanes_(static_cast<std::size_t>(lanes)),
+        loads_(static_cast<std::size_t>(lanes), 0),
+        awaited_(static_cast<std::size_t>(lanes), kForever) {}
 
   void change(Time time, Bytes by, int lane) {
     lanes_[static_cast<std::size_t>(lane)].change(time, by);
@@ -99,8 +101,10 @@ class RecentPeaks {
   Bytes since(Time time) {
     since_ = time;
     while (!ends_.empty() && ends_.top().first <= time) {
-      const std::size_t lane = ends_.top().second;
+      const auto [end, lane] = ends_.top();
       ends_.pop();
+      if (end != awaited_[lane]) continue;  // another has taken its place
+      awaited_[lane] = kForever;
       look_at(lane);
     }
     return sum_;
@@ -111,12 +115,15 @@ class RecentPeaks {
     sum_ -= loads_[lane];
     loads_[lane] = lanes_[lane].since(since_);
     sum_ += loads_[lane];
-    if (lanes_[lane].until() != kForever) ends_.emplace(lanes_[lane].until(), lane);
+    const Time end = lanes_[lane].until();
+    if (end != kForever && end != awaited_[lane]) ends_.emplace(end, lane);
+    awaited_[lane] = end;
   }
 
   using End = std::pair<Time, std::size_t>;
   std::vector<RecentPeak> lanes_;
-  std::vector<Bytes> loads_;  ///< of each lane, since then
+  std::vector<Bytes> loads_;   ///< of each lane, since then
+  std::vector<Time> awaited_;  ///< the end of each lane that counts among `ends_`; kForever for none
   Bytes sum_ = 0;
   Time since_ = std::numeric_limits<Time>::min();
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
