@@ -398,7 +398,7 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   if (repeated.steps == 1) return plan_of(trace, profile, options, repeated);
   SynthesizeOptions half = options;
   half.timeout /= 2;
-  const Synthesis of_two = plan_of(trace, profile, half, repeated);
+  Synthesis of_two = plan_of(trace, profile, half, repeated);
   if (!takes_too_much(of_two.plan)) return of_two;
   repeated.steps = 1;
   Synthesis of_one = plan_of(trace, profile, half, repeated);

@@ -24,9 +24,11 @@ Job staged_job(int layers, int pp) {
   return job;
 }
 
-/// Layers of each stage once they are shared out; none where they cannot be.
-std::vector<int> shared_out(int layers, int pp) {
+/// Layers of each stage once they are shared out; none where they cannot be, or where fewer in the last make
+/// no stage faster.
+std::vector<int> shared_out(int layers, int pp, bool short_last = false) {
   Job job = staged_job(layers, pp);
+  job.configuration.short_last = short_last;
   std::vector<int> stages;
   if (!share_out_layers(job)) return stages;
   EXPECT_EQ(why_not(job), "");
@@ -54,21 +56,10 @@ TEST(Layers, LeaveTheRestToTheFirstAndTheLastStage) {
   }
 }
 
-/// With fewer in the last; none where that makes no stage faster.
-std::vector<int> shared_out_short(int layers, int pp) {
-  Job job = staged_job(layers, pp);
-  job.configuration.short_last = true;
-  std::vector<int> stages;
-  if (!share_out_layers(job)) return stages;
-  EXPECT_EQ(why_not(job), "");
-  for (int stage = 0; stage < pp; ++stage) stages.push_back(stage_layers(job, stage));
-  return stages;
-}
-
 TEST(Layers, AreFewerInTheLastStageForItsOutputLayerWhereThatIsAskedFor) {
-  EXPECT_EQ(shared_out_short(32, 2), (std::vector<int>{17, 15}));
-  EXPECT_EQ(shared_out_short(32, 4), (std::vector<int>{8, 9, 9, 6}));
-  EXPECT_EQ(shared_out_short(33, 4), (std::vector<int>{9, 9, 9, 6}));
+  EXPECT_EQ(shared_out(32, 2, true), (std::vector<int>{17, 15}));
+  EXPECT_EQ(shared_out(32, 4, true), (std::vector<int>{8, 9, 9, 6}));
+  EXPECT_EQ(shared_out(33, 4, true), (std::vector<int>{9, 9, 9, 6}));
   Job job = staged_job(32, 4);
   EXPECT_EQ(chunk_layers(job), 8);
   job.configuration.short_last = true;
@@ -89,7 +80,7 @@ double slowest_of(const std::vector<int>& stages) {
 TEST(Layers, AreSharedOutSoThatTheSlowestStageIsTheFastest) {
   for (int pp = 2; pp <= 12; ++pp) {
     for (int layers = 2 * pp; layers <= 70; ++layers) {
-      const std::vector<int> shorter = shared_out_short(layers, pp);
+      const std::vector<int> shorter = shared_out(layers, pp, true);
       const std::vector<int> stages = shorter.empty() ? shared_out(layers, pp) : shorter;
       if (stages.empty()) continue;
       const double slowest = slowest_of(stages);
