@@ -130,14 +130,16 @@ bool shorten_last(Job& job, std::int64_t last) {
 bool share_out_layers(Job& job) {
   Configuration& how = job.configuration;
   how.first_layers = how.last_layers = 0;
-  if (how.pp < 1) return false;
+  if (how.pp < 1 || (how.short_last && (how.pp == 1 || how.virtual_stages > 1 || !how.megatron)))
+    return false;
   if (job.model.layers % how.pp == 0) return !how.short_last || shorten_last(job, job.model.layers / how.pp);
   const std::int64_t most = job.model.layers / how.pp + 1;
   const std::int64_t rest = job.model.layers - most * (how.pp - 2);
   if (rest < 2) return false;
+  if (how.short_last) return shorten_last(job, rest / 2);
   how.first_layers = static_cast<int>((rest + 1) / 2);
   how.last_layers = static_cast<int>(rest / 2);
-  return !how.short_last || shorten_last(job, how.last_layers);
+  return true;
 }
 
 int stage_layers(const Job& job, int stage) {
@@ -157,9 +159,10 @@ int round_of(const Configuration& configuration) {
 int chunk_layers(const Job& job) {
   const Configuration& how = job.configuration;
   const int chunks = how.pp * how.virtual_stages;
-  const int mean = std::max(1, (job.model.layers + chunks - 1) / chunks);
-  // Between the ends of a pipeline whose last stage has fewer there may be more.
-  return how.pp > 2 && how.virtual_stages == 1 ? std::max(mean, stage_layers(job, 1)) : mean;
+  if (how.virtual_stages > 1) return std::max(1, (job.model.layers + chunks - 1) / chunks);
+  // No stage between the first and the last has more than the second.
+  const int second = stage_layers(job, std::min(1, how.pp - 1));
+  return std::max({1, stage_layers(job, 0), second, stage_layers(job, how.pp - 1)});
 }
 
 int recomputed_layers(const Job& job) {

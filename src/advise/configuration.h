@@ -40,7 +40,7 @@ struct Configuration {
   int rounds = 0;           ///< micro-batches that a model chunk takes before the next one; 0 for `pp`
   int first_layers = 0;     ///< of the first pipeline stage; 0 for as many as the others have
   int last_layers = 0;      ///< likewise, of the last
-  bool short_last = false;  ///< share_out_layers() leaves the last so few that its output layer costs no time
+  bool short_last = false;  ///< share_out_layers() leaves the last fewer, for its output layer
   int cp = 1;
   int ep = 1;
   int expert_tp = 1;  ///< ranks that split each expert
@@ -117,9 +117,10 @@ bool can_overlap_experts(const Job& job);
 
 /// Shares layers out over the stages of a pipeline, as Megatron-LM can be told to. Where they do not come out
 /// even, the stages between the first and the last have as many as are needed, all alike, and these two have
-/// the rest, the first the larger half, or, with `short_last`, as makes the slowest stage the fastest, the
-/// first no more than those between. False, and no numbers of their own, where less than a layer each is left
-/// for them, or no share makes any stage faster.
+/// the rest, the first the larger half. With `short_last` the last has so many fewer that the slowest stage
+/// is as fast as can be, the first no more than those between; that goes without model chunks, and not with
+/// modules of PyTorch, whose software shares layers out itself. False, and no numbers of their own, where
+/// less than a layer each is left for these two, or no stage gets faster.
 bool share_out_layers(Job& job);
 /// Layers of a pipeline stage: what does not come out even is given to the first stages.
 int stage_layers(const Job& job, int stage);

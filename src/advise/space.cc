@@ -150,7 +150,8 @@ constexpr std::array<Rule, 12> kRules = {{
     {"pp", true, stages_of,
      [](Configuration& how, int value) {
        how.pp = value;
-       how.short_last = false;  // until it is chosen
+       how.short_last = false;  // until they are chosen
+       how.virtual_stages = 1;
      },
      [](const Job& job, const Values& gpus) {
        const Configuration& how = job.configuration;
@@ -164,11 +165,8 @@ constexpr std::array<Rule, 12> kRules = {{
        return Values{0, 1};
      },
      [](Configuration& how, int value) { how.short_last = value != 0; },
-     // torchtitan and DeepSpeed share layers out themselves.
      [](const Job& job, const Values&) {
-       if (!job.configuration.short_last) return true;
-       Job other = job;
-       return job.configuration.pp > 1 && job.configuration.megatron && share_out_layers(other);
+       return !job.configuration.short_last || job.configuration.last_layers > 0;
      }},
     {"dp", true, [](const Space& space) { return divisors_of(space.global_batch, space.gpus); },
      set_data_parallel,
@@ -296,7 +294,7 @@ int value_named(const std::string& name, const std::string& value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < 0 || number > (1 << 24))
     fail(name, "=", value, ": not a whole number that it can be");
-  if (name == "offload" && number > 1) fail(name, "=", value, ": it can be 0 1");
+  if ((name == "offload" || name == "short_last") && number > 1) fail(name, "=", value, ": it can be 0 1");
   if (name == "zero" && number > 3) fail(name, "=", value, ": it can be 0 1 2 3");
   return number;
 }
@@ -322,6 +320,8 @@ Job job_named(const Space& space, const std::map<std::string, std::string>& valu
   for (const auto& [parameter, value] : others) set(parameter, value, job);
   if (gpus && how.gpus != *gpus) fail("gpus=", *gpus, ": tp x cp x pp x dp are ", how.gpus);
   if (const std::string why = why_not(job); !why.empty()) fail(why);
+  if (how.short_last && how.last_layers == 0)
+    fail("short_last=1: no stage of pp=", how.pp, " vp=", how.virtual_stages, " would be faster for it");
   if (how.recompute_layers > (how.recompute == Recompute::kFull ? chunk_layers(job) : 0))
     fail("recompute_layers=", how.recompute_layers, ": with recompute=full it can be 1 to ",
          chunk_layers(job));

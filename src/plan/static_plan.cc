@@ -24,6 +24,10 @@ std::size_t planned_slots(const Plan& plan) {
   return static_cast<std::size_t>(in_arena) + plan.in_gaps.size();
 }
 
+bool takes_too_much(const Plan& plan, Bytes slack, Bytes beside) {
+  return plan.arena + beside - plan.lower_bound > 2 * slack;
+}
+
 Bytes planned_bytes(const Plan& plan) {
   Gaps used;
   for (const GapPlace& gap : plan.in_gaps) used.push_back(gap.place);

@@ -231,6 +231,8 @@ class JobBuilder {
   bool joins_echo(RequestId id, std::uint32_t p, Slot& slot) {
     if (p == kNoPosition || slot.death <= prologue() || item_of_position_[p] == kNoItem) return false;
     Item& item = job_.instance.items[item_of_position_[p]];
+    // Its size tells the length of a step: as a share of the largest of those that repeat.
+    if (step_slots_[p].power > 0 && slot.size > item.size) return false;
     if (item.echo.empty() || slot.death > item.life.lower || slot.stream != pattern_.positions[p].stream)
       return false;
     item.echo.lower = static_cast<Time>(id);
@@ -378,9 +380,13 @@ Synthesis plan_of(const Trace& trace, const Profile& profile, const SynthesizeOp
   return {std::move(plan), std::chrono::duration<double>(Clock::now() - start).count(), result.threads};
 }
 
-/// Whether a plan takes more than the run time allows: objection_to() of runtime/life_cycle.cc.
+/// As the run time judges it, with the slack that it has unless it is told otherwise.
 bool takes_too_much(const Plan& plan) {
-  return plan.arena - plan.lower_bound > 2 * std::max(plan.lower_bound / kSlackShare, kLeastSlack);
+  return takes_too_much(plan, std::max(plan.lower_bound / kSlackShare, kLeastSlack));
+}
+
+double ratio_of(const Plan& plan) {
+  return static_cast<double>(plan.arena) / static_cast<double>(std::max<Bytes>(plan.lower_bound, 1));
 }
 
 }  // namespace
@@ -395,15 +401,12 @@ Synthesis synthesize(const Trace& trace, const Profile& profile, const Synthesiz
   if (options.alignment < 1)
     fail("an alignment of ", options.alignment, " bytes makes no sense: give 1 or more");
   Repeated repeated = what_repeats(trace, profile.pattern);
-  if (repeated.steps == 1) return plan_of(trace, profile, options, repeated);
-  SynthesizeOptions half = options;
-  half.timeout /= 2;
-  Synthesis of_two = plan_of(trace, profile, half, repeated);
-  if (!takes_too_much(of_two.plan)) return of_two;
+  Synthesis made = plan_of(trace, profile, options, repeated);
+  if (repeated.steps == 1 || !takes_too_much(made.plan) || options.stop.stop_requested()) return made;
   repeated.steps = 1;
-  Synthesis of_one = plan_of(trace, profile, half, repeated);
-  of_one.seconds += of_two.seconds;
-  return of_one;
+  Synthesis of_one = plan_of(trace, profile, options, repeated);
+  of_one.seconds += made.seconds;
+  return takes_too_much(of_one.plan) && ratio_of(of_one.plan) >= ratio_of(made.plan) ? made : of_one;
 }
 
 }  // namespace stweaver

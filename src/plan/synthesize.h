@@ -36,9 +36,12 @@ struct Synthesis {
 /// Streams: memory passes from one stream to another only behind an event wait, and a wait for work that lies
 /// far back is over before anyone waits. Without a given stream_gap that is a sixteenth of the step's
 /// requests, halved for as long as it raises the lower bound by more than the slack.
+///
+/// Two steps repeat where requests that outlive their own hold more than the slack; if the plan of them takes
+/// too much (takes_too_much()), one does, and is searched for as long again.
 Synthesis synthesize(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
-/// The instance that synthesize() plans, for whoever studies constructors.
+/// The instance that synthesize() plans first, for whoever studies constructors.
 Instance job_instance(const Trace& trace, const Profile& profile, const SynthesizeOptions& options);
 
 }  // namespace stweaver

@@ -25,9 +25,7 @@ std::function<Plan()> saved_in(const std::string& path) {
 /// Why a plan is better not followed; empty when it may be. `beside`: bytes beside its range that are in no
 /// use and cannot move.
 std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 0) {
-  // Without a plan a job holds the slack more than it uses. A plan may take that twice, for hardly a job
-  // needs all of its range; one that takes more was not searched for long, or not for what lives here.
-  if (plan.arena + beside - plan.lower_bound > 2 * policy.slack(plan.lower_bound))
+  if (takes_too_much(plan, policy.slack(plan.lower_bound), beside))
     return text("it takes ", in_gib(plan.arena + beside), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by lengths";
   return planned_slots(plan) > 0 ? "" : "it has a place for none of the requests";
@@ -192,7 +190,7 @@ void LifeCycle::take_plan() {
   if (!differs && steps_ > 0 && !foretells_last_step(plan, allocator_.recorded(), policy_)) {
     if (has_waited) return record_longer();
     made_ = std::move(plan);  // one step may be odd
-    return log("the plan does not foretell the last step, and waits for another");
+    return log(text("the plan does not foretell step ", steps_ - 1, ": the next step tells"));
   }
   if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();

@@ -1,6 +1,7 @@
 #include "advise/configuration.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -60,14 +61,32 @@ TEST(Layers, AreFewerInTheLastStageForItsOutputLayerWhereThatIsAskedFor) {
   EXPECT_EQ(shared_out(32, 2, true), (std::vector<int>{17, 15}));
   EXPECT_EQ(shared_out(32, 4, true), (std::vector<int>{8, 9, 9, 6}));
   EXPECT_EQ(shared_out(33, 4, true), (std::vector<int>{9, 9, 9, 6}));
-  Job job = staged_job(32, 4);
-  EXPECT_EQ(chunk_layers(job), 8);
-  job.configuration.short_last = true;
-  ASSERT_TRUE(share_out_layers(job));
-  EXPECT_EQ(chunk_layers(job), 9) << "all of which may be recomputed";
-  job.model.vocabulary = 512;  // no output layer to speak of
-  EXPECT_FALSE(share_out_layers(job));
-  EXPECT_EQ(job.configuration.last_layers, 0);
+  const auto chunk = [](int pp, bool short_last) {
+    Job job = staged_job(32, pp);
+    job.configuration.short_last = short_last;
+    EXPECT_TRUE(share_out_layers(job));
+    return chunk_layers(job);
+  };
+  EXPECT_EQ(chunk(4, false), 8);
+  EXPECT_EQ(chunk(4, true), 9) << "all of which may be recomputed";
+  EXPECT_EQ(chunk(2, true), 17);
+}
+
+TEST(Layers, AreNoFewerInTheLastStageWhereNoStageGetsFaster) {
+  const auto refused = [](int layers, const std::function<void(Job&)>& change) {
+    Job job = staged_job(layers, 4);
+    job.configuration.short_last = true;
+    change(job);
+    EXPECT_FALSE(share_out_layers(job));
+    EXPECT_EQ(job.configuration.first_layers, 0);
+    EXPECT_EQ(job.configuration.last_layers, 0);
+  };
+  for (const int layers : {32, 33}) {
+    refused(layers, [](Job& job) { job.model.vocabulary = 512; });  // no output layer to speak of
+    refused(layers, [](Job& job) { job.configuration.virtual_stages = 2; });
+    refused(layers, [](Job& job) { job.configuration.pp = 1; });
+    refused(layers, use_pytorch_modules);
+  }
 }
 
 /// The layers that the slowest stage takes the time of, by products alone.

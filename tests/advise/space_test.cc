@@ -270,6 +270,22 @@ TEST(JobNamed, SharesLayersOutAsTheSpaceDoes) {
   EXPECT_EQ(job_named(space, {{"pp", "16"}, {"global_batch", "32"}}).configuration.first_layers, 7);
 }
 
+TEST(JobNamed, HasAShorterLastStageWhereThatMakesOneFaster) {
+  const Space space = space_of("llama3_8b", 16);
+  const auto last = [&](std::map<std::string, std::string> values) {
+    values["short_last"] = "1";
+    return job_named(space, values).configuration.last_layers;
+  };
+  EXPECT_EQ(last({{"pp", "4"}}), 6);
+  const auto without = [&] { last({{"pp", "1"}}); };
+  EXPECT_THAT(without, testing::ThrowsMessage<Error>(testing::HasSubstr("short_last=1: no stage of pp=1")));
+  const auto chunks = [&] { last({{"pp", "4"}, {"vp", "2"}}); };
+  EXPECT_THAT(chunks,
+              testing::ThrowsMessage<Error>(testing::HasSubstr("short_last=1: no stage of pp=4 vp=2")));
+  const auto twice = [] { value_named("short_last", "2"); };
+  EXPECT_THAT(twice, testing::ThrowsMessage<Error>(testing::HasSubstr("it can be 0 1")));
+}
+
 TEST(JobNamed, IsWhatIsNamedAndNothingElse) {
   const Space space = space_of("llama3_8b", 16);
   const Job job = job_named(space, {{"pp", "4"}, {"recompute", "full"}, {"global_batch", "32"}});

@@ -1,5 +1,7 @@
 #include "plan/synthesize.h"
 
+#include <stop_token>
+
 #include "support/checked.h"
 #include "support/examples.h"
 #include "support/instances.h"
@@ -271,6 +273,28 @@ TEST(Synthesize, PlansTwoStepsWhereABatchOfAnyLengthLivesUntilTheNextIsThere) {
   }
 }
 
+/// A size that tells the length of a step is a share of the longest of those that repeat, in either.
+TEST(Synthesize, PlansTwoStepsWithTheSameSizesWhateverThePrologueLeaves) {
+  for (const Bytes before : {6, 16, 31}) {
+    const Trace trace =
+        trained_on({before, before, 8, 11, 6, 16, 9, 13}, {.unit = 64 * kKiB, .keeps = 4 * kMiB});
+    const Plan plan = checked_plan(trace);
+    ASSERT_EQ(plan.steps, 2);
+    const std::size_t step = (plan.slots.size() - plan.prologue) / 2;
+    for (std::size_t i = plan.prologue; i < plan.prologue + step; ++i) {
+      if (plan.slots[i].power == 0) continue;
+      EXPECT_EQ(plan.slots[i].size, plan.slots[i + step].size) << before;
+    }
+  }
+}
+
+TEST(Synthesize, KeepsAPlanOfTwoStepsWhereItIsStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  const Trace trace = trained_on({160, 110, 190, 120, 170, 130}, {.unit = kMiB, .keeps = 256 * kMiB});
+  EXPECT_EQ(checked_plan(trace, {.stop = stop.get_token()}).steps, 2);
+}
+
 TEST(Synthesize, PlansOneStepWhereTwoTakeTooMuch) {
   std::size_t of_one = 0;
   constexpr unsigned kJobs = 20;
@@ -280,7 +304,7 @@ TEST(Synthesize, PlansOneStepWhereTwoTakeTooMuch) {
     for (int step = 0; step < 6; ++step) lengths.push_back(pick(random, 100, 200));
     const Trace trace = trained_on(lengths, {.micro_batches = 3, .unit = kMiB, .keeps = 256 * kMiB});
     const Plan plan = checked_plan(trace, {.timeout = 0});  // the first placement that comes
-    if (plan.arena > plan.lower_bound + 2 * plan.lower_bound / kSlackShare) {
+    if (takes_too_much(plan, plan.lower_bound / kSlackShare)) {
       EXPECT_EQ(plan.steps, 1);
     }
     if (plan.steps == 1) ++of_one;

@@ -17,6 +17,7 @@ export function measures(priced) {
     number('longer', (choice) => choice.headroom, 'more'),
     how('tp', 'tp'), how('pp', 'pp'), how('vp', 'virtual_stages'), how('cp', 'cp'), how('ep', 'ep'),
     how('mbs', 'micro_batch'), how('ZeRO', 'zero'),
+    word('last stage', ({configuration}) => (configuration.short_last ? 'shorter' : 'as the others')),
     word('recompute', ({configuration}) => configuration.recompute),
     word('optimizer', ({configuration}) => (configuration.offload_optimizer ? 'on the host' : 'on the GPU')),
   ];
