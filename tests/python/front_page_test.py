@@ -179,6 +179,24 @@ def test_a_click_shows_a_choice_with_its_memory_and_its_flags(page: Page) -> Non
     assert "would reserve" in page.locator("section", has=page.locator("#chosen")).inner_text()
 
 
+def test_no_choice_lies_under_the_reach_of_another(page: Page) -> None:
+    hidden = """svg => {
+      const shapes = [...svg.querySelectorAll('g.choice .shape')];
+      const middle = (shape) => {
+        const box = shape.getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+      };
+      return shapes.filter((shape) => {
+        const [x, y] = middle(shape);
+        const hit = document.elementFromPoint(x, y)?.closest('g.choice');
+        const [u, v] = middle(hit.querySelector('.shape'));
+        return hit !== shape.parentNode && Math.hypot(u - x, v - y) > shape.getBoundingClientRect().width / 2;
+      }).length;
+    }"""
+    page.locator("svg.scatter").scroll_into_view_if_needed()
+    assert page.locator("svg.scatter").evaluate(hidden) == 0
+
+
 def test_arrow_keys_go_from_choice_to_choice(page: Page) -> None:
     scatter = page.locator("svg.scatter")
     scatter.focus()

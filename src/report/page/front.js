@@ -10,6 +10,7 @@ import {View} from './view.js';
 
 const AXIS = {top: 34, bottom: 20, height: 330, distance: 104, reach: 16};
 const SCATTER = {left: 84, right: 24, top: 20, bottom: 44, height: 360};
+const DOT = 4.5;  // a choice's radius
 const CLICK = 5; // pixels that a hand shakes
 const FRAMEWORKS = [['megatron', 'Megatron-LM'], ['torchtitan', 'torchtitan'], ['deepspeed', 'DeepSpeed']];
 
@@ -176,6 +177,12 @@ function scatterAxes(scales, x, y, width) {
   ];
 }
 
+/** How far around its place a choice is clicked: not beyond half of the way to another. */
+function reach(at, places) {
+  const ways = places.map(({cx, cy}) => Math.hypot(cx - at.cx, cy - at.cy)).filter((way) => way > 0);
+  return Math.max(Math.min(10, ...ways.map((way) => way / 2)), DOT);
+}
+
 /** Two measures against each other; gives [node, draw]. */
 function scatterPlot(front, explanation) {
   const scales = front.scales.slice(0, 2);
@@ -191,11 +198,13 @@ function scatterPlot(front, explanation) {
     const drawing = svg('svg', {class: 'front scatter', viewBox: `0 0 ${width} ${SCATTER.height}`, width,
       height: SCATTER.height, tabindex: '0', role: 'group', 'aria-label': `${names[front.scales.indexOf(scales[1])]} ` +
         `over ${names[front.scales.indexOf(scales[0])]}. Left and right go from choice to choice, 0 shows all.`});
+    const places = front.choices.map((_, index) =>
+      ({cx: x(scales[0].share(index)), cy: y(scales[1].share(index))}));
     const marks = front.choices.map((choice, index) => {
-      const at = {cx: x(scales[0].share(index)), cy: y(scales[1].share(index))};
+      const at = places[index];
       const number = choice.number ? [svg('text', {class: 'tick', x: at.cx + 7, y: at.cy - 6}, nameOf(choice))] : [];
-      return mark(front, index, explanation, svg('circle', {class: 'reach', ...at, r: 10}),
-        svg('circle', {class: 'shape', ...at, r: 4.5}), ...number);
+      return mark(front, index, explanation, svg('circle', {class: 'reach', ...at, r: reach(at, places)}),
+        svg('circle', {class: 'shape', ...at, r: DOT}), ...number);
     });
     drawing.append(...scatterAxes(scales, x, y, width), svg('g', {}, ...marks));
     followBrush(drawing, drawing, (from, to) => {
