@@ -99,8 +99,9 @@ class RuntimeAllocator {
   /// than the budget under it for the second time, in steps that held more than any before. Whether it did.
   bool fit_lengths();
   /// Whether in the last step the arena held more under a plan than ever before and than the plan needs, and
-  /// beyond the budget by more than the slack more than in any step without a plan.
-  [[nodiscard]] bool plan_costs_memory() const;
+  /// beyond the budget by more than the slack more than in any step without a plan: much more, or not for the
+  /// first time. To be asked once after each step.
+  [[nodiscard]] bool plan_costs_memory();
   [[nodiscard]] RuntimeStatistics statistics() const;
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
@@ -183,6 +184,7 @@ class RuntimeAllocator {
   std::optional<PlanFollower> follower_;
   bool places_unplanned_ = false;
   int loose_steps_ = 0;          ///< in which a plan held much more than the budget
+  int costly_steps_ = 0;         ///< in which it held a little more than no plan would have
   Bytes excess_ = 0;             ///< the most held beyond the budget in a step without a plan
   Tick refused_until_ = 0;       ///< the device has no memory until then
   Bytes kept_idle_ = 0;          ///< what was idle, but could not go back, when wind_down() last tried

@@ -72,7 +72,7 @@ bool RuntimeAllocator::adopt(std::shared_ptr<const PlanIndex> plan, bool is_prov
   order_.set_spacing(std::max<Tick>(static_cast<Tick>(plan->plan().stream_gap) / 4, 1));
   follower_.emplace(std::move(plan), *base, policy_, region.upper);
   if (is_proven) follower_->prove();
-  loose_steps_ = 0;
+  loose_steps_ = costly_steps_ = 0;
   refused_until_ = 0;
   memory_.spare(plan_range());
   memory_.reclaim_all(plan_range());
@@ -123,15 +123,15 @@ bool RuntimeAllocator::fit_lengths() {
   return true;
 }
 
-bool RuntimeAllocator::plan_costs_memory() const {
+bool RuntimeAllocator::plan_costs_memory() {
   const std::scoped_lock lock(mutex_);
   if (!follower_ || !accounts_.peak_was_raised()) return false;
   // A job with a saved plan may come to hold what that needs; what it asks for beside the plan is slack's.
   const Bytes needed = follower_->plan().arena;
-  // Without a plan the job holds more than it uses, too. A plan may take that, and the slack, which is its
-  // own.
-  const Bytes beyond = excess_ + policy_.slack(memory_.budget());
-  return held_in_last_step() > std::max(memory_.budget() + beyond, needed + policy_.slack(needed));
+  // Without a plan the job holds more than it uses, too: a plan may take that, and slack of its own.
+  const Bytes without = memory_.budget() + excess_ + policy_.slack(memory_.budget());
+  const Bytes cost = held_in_last_step() - std::max(without, needed + policy_.slack(needed));
+  return cost > memory_.budget() / policy_.misfit_share || (cost > 0 && ++costly_steps_ >= policy_.patience);
 }
 
 /// The most behind the arena.
