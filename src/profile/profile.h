@@ -33,13 +33,13 @@ inline constexpr int kStepsToDiffer = 3;
 
 /// The pattern is that of all steps. Where it leaves some out, or foretells none, it is that of the longest
 /// run without odd ones, if that is long enough to tell.
-inline Profile profile_of(const Trace& trace) {
+inline Profile profile_of(const Trace& trace, Steps steps) {
   Profile profile;
-  profile.steps = find_steps(trace);
+  profile.steps = std::move(steps);
   profile.phases = find_phases(trace, profile.steps);
   profile.classes = classify(trace, profile.steps, profile.phases);
-  const auto pattern_of = [&](const Steps& steps) {
-    Pattern pattern = find_pattern(trace, steps, profile.classes);
+  const auto pattern_of = [&](const Steps& those) {
+    Pattern pattern = find_pattern(trace, those, profile.classes);
     level_micro_batches(pattern, trace);
     return pattern;
   };
@@ -49,6 +49,10 @@ inline Profile profile_of(const Trace& trace) {
   if (std::ssize(of_run.steps) >= kStepsToDiffer && foretells_steps(trace, of_run))
     profile.pattern = std::move(of_run);
   return profile;
+}
+
+inline Profile profile_of(const Trace& trace) {
+  return profile_of(trace, find_steps(trace));
 }
 
 }  // namespace stweaver

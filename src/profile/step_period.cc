@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -24,7 +25,8 @@ constexpr Strings kSizeStrings{4, 2};
 constexpr double kInterrupted = 1.0 / 3;  // share of distances that may be longer: an evaluation lies there
 constexpr double kCoverage = 0.5;         // steps make up at least this share of the trace
 constexpr double kSamePeriod = 0.1;       // how far two measurements of the period may lie apart
-constexpr double kIdentical = 0.98;       // two steps alone must be this much alike to be believed
+constexpr double kStretch = 0.75;         // two steps alone must be alike for this share of the period,
+constexpr double kIdentical = 0.98;       // and this much, to be believed
 
 /// The distances between a string's occurrences, ascending.
 std::vector<RequestId> distances_of(const Occurrences& occurrences) {
@@ -54,12 +56,23 @@ bool evenly_spread(const Occurrences& occurrences, std::size_t requests, double 
          (interrupted > 0 || occurrences.back() + 1.5 * period >= static_cast<double>(requests));
 }
 
-bool identical_halves(const Tokens& tokens, const Occurrences& occurrences) {
+/// Whether two steps with one of the two occurrences each are alike for long enough: what is left of a step
+/// that the recording cut short may be anything's beginning.
+bool two_steps_alike(const Tokens& tokens, const Occurrences& occurrences) {
   const std::size_t period = occurrences[1] - occurrences[0];
-  const std::size_t end = std::min<std::size_t>(tokens.size(), occurrences[1] + period);
-  std::size_t equal = 0;
-  for (std::size_t i = occurrences[1]; i < end; ++i) equal += tokens[i] == tokens[i - period] ? 1 : 0;
-  return static_cast<double>(equal) >= kIdentical * static_cast<double>(end - occurrences[1]);
+  const auto length = static_cast<std::size_t>(kStretch * static_cast<double>(period));
+  if (tokens.size() < period + length) return false;
+  std::size_t begin = occurrences[0] - std::min<std::size_t>(occurrences[0], period);
+  const std::size_t last = std::min(occurrences[1], static_cast<RequestId>(tokens.size() - period)) - length;
+  const auto repeats = [&](std::size_t i) { return tokens[i] == tokens[i + period] ? 1 : 0; };
+  std::int64_t alike = 0;
+  for (std::size_t i = begin; i < begin + length; ++i) alike += repeats(i);
+  std::int64_t most = alike;
+  for (; begin < last; ++begin) {
+    alike += repeats(begin + length) - repeats(begin);
+    most = std::max(most, alike);
+  }
+  return static_cast<double>(most) >= kIdentical * static_cast<double>(length);
 }
 
 /// For each number of occurrences that enough evenly spread strings share: one of those strings.
@@ -84,7 +97,7 @@ std::vector<Occurrences> find_rhythms(const Tokens& tokens, const Strings& kind,
     if (strings.size() < kind.enough) continue;
     std::sort(strings.begin(), strings.end());
     Occurrences& middle = strings[strings.size() / 2];
-    if (count > 2 || identical_halves(tokens, middle)) rhythms.push_back(std::move(middle));
+    if (count > 2 || two_steps_alike(tokens, middle)) rhythms.push_back(std::move(middle));
   }
   return rhythms;
 }

@@ -43,6 +43,17 @@ std::string saving_sentence(const std::vector<Comparison>& all) {
       difference_text(ours, expandable));
 }
 
+/// Which jobs were planned from their whole traces.
+std::string seen_whole(const std::vector<Comparison>& comparisons) {
+  std::string names;
+  for (const Comparison& job : comparisons) {
+    if (job.planned_steps < job.steps) continue;
+    names += (names.empty() ? "" : ", ") + job_name(job.trace);
+  }
+  if (names.empty()) return names;
+  return "Fewer than two steps are to be seen in " + names + ": planned from all that was served.\n";
+}
+
 /// What jobs reserve that begin without a plan.
 std::string online_text(const std::vector<Comparison>& comparisons) {
   Table table({"job", "whole job", "", "before plan", "planning", "plans", "steady", "", "steps"},
@@ -87,7 +98,8 @@ std::string compare_text(const std::vector<Comparison>& comparisons) {
   text +=
       "\n* simulated; what has none was measured by the job itself. waste cut: fragmentation reduction\n"
       "against native. STWeaver planned from the steps before the last (from the first third where steps\n"
-      "differ) and served the whole job in real memory; no two living blocks shared a byte.\n";
+      "differ) and served the whole job in real memory; no two living blocks shared a byte.\n" +
+      seen_whole(comparisons);
   if (std::any_of(comparisons.begin(), comparisons.end(),
                   [](const Comparison& job) { return job.online.has_value(); }))
     text += online_text(comparisons);

@@ -107,7 +107,9 @@ Comparison compare(const Trace& trace, const SynthesizeOptions& options, bool on
   comparison.expandable = reserved_by(AllocatorKind::kExpandable, trace, comparison.requested_peak);
 
   const Trace part = planning_part(trace, profile);
-  const Profile known = profile_of(part);
+  Steps steps = profile.steps;  // a few alone may look like others
+  std::erase_if(steps.spans, [&](const Lifespan& step) { return step.upper > part.end; });
+  const Profile known = profile_of(part, std::move(steps));
   comparison.planned_steps = known.steps.spans.size();
   comparison.stweaver = serve_with_plan(trace, profile, synthesize(part, known, options));
   if (online) comparison.online = serve_on_host(trace, profile, {.online = true});

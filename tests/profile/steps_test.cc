@@ -225,6 +225,23 @@ TEST(StepsFromRepetition, LeaveOutAStepThatWasCutShort) {
   }
 }
 
+TEST(StepsFromRepetition, DoNotTakeAnEndThatIsLikeTheBeginningForOneLongStep) {
+  const auto set_up = [](Job& job) {
+    std::mt19937 random(7);
+    std::vector<RequestId> alive;
+    for (int i = 0; i < 40; ++i) {
+      alive.push_back(job.allocate(static_cast<Bytes>(random() % 100000 + 1)));
+      for (; alive.size() > random() % 8; alive.pop_back()) job.free(alive.back());
+    }
+    job.free_all(alive);
+  };
+  Training training({});
+  set_up(training.job);
+  for (int i = 0; i < 6; ++i) training.step();
+  set_up(training.job);
+  EXPECT_EQ(find_steps(without_marks(training)).spans.size(), 6);
+}
+
 TEST(StepsFromRepetition, DoNotMoveTheLastBoundaryToAPauseInAStepThatWasCutShort) {
   constexpr Time kRequests = 16;
   for (Time pause = 0; pause < kRequests; ++pause) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/wording.h"
 #include "support/documents.h"
 
 namespace stweaver {
@@ -84,6 +85,14 @@ TEST(CompareText, SaysInASentenceWhatWasSaved) {
   EXPECT_THAT(
       compare_text({some_job(), some_job()}),
       HasSubstr("Asking for 16.00 GiB, these 2 jobs reserve 16.00 GiB with STWeaver:\n4.00 GiB less"));
+}
+
+TEST(CompareText, NamesJobsThatWerePlannedFromAllOfThem) {
+  Comparison job = some_job();
+  EXPECT_THAT(compare_text({job}), Not(HasSubstr("planned from all")));
+  job.planned_steps = job.steps = 0;
+  EXPECT_THAT(compare_text({some_job(), job}),
+              HasSubstr("steps are to be seen in " + job_name(job.trace) + ": planned from all"));
 }
 
 TEST(CompareText, AdmitsWhereMoreIsReserved) {

@@ -92,6 +92,20 @@ TEST(PlanningPart, KnowsNothingOfWhatComesLater) {
 
 // ---- the comparison ----
 
+TEST(Compare, KnowsTheStepsOfThePartThatIsPlannedFrom) {
+  // Their micro-batches would be taken for steps, were there no others.
+  Training training({.micro_batches = 8});
+  for (int step = 0; step < 3; ++step) training.step();
+  Trace trace = training.job.trace();
+  trace.marks.clear();
+  ASSERT_EQ(profile_of(trace).steps.spans.size(), 3U);
+  const Trace part = planning_part(trace, profile_of(trace));
+  ASSERT_NE(profile_of(part).steps.spans.size(), 2U);
+  const Comparison comparison = compared(trace);
+  EXPECT_EQ(comparison.planned_steps, 2U);
+  EXPECT_EQ(misses(comparison.stweaver), 0);
+}
+
 TEST(Compare, TellsWhatTheTraceHolds) {
   const Trace trace = fixed(5);
   const Comparison comparison = compared(trace);
