@@ -216,7 +216,7 @@ def _fate(device: DeviceStats, files: Files) -> str:
     if plan is None:
         return _fate_of_own(device, saved)
     if began.removed:  # before this end
-        return f"did not follow {plan.name}: {began.removed}; the next run makes another"
+        return f"did not follow {plan.name}: {began.refused or began.removed}; the next run makes another"
     refused = began.refused
     if not plan.is_file():
         was_followed = began.slots > 0 and not refused and device.plans > 0

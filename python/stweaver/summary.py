@@ -6,10 +6,10 @@ from stweaver.statistics import GIB, DeviceStats, Simulated, Stats
 
 
 def fate_of(device: DeviceStats) -> str:
-    """Say whether a plan was followed, and if not why."""
-    if device.plans > 0:
-        return "followed a plan made on the way"
+    """Say whether a plan was followed, and if not, or not to the end, why."""
     why = device.why_no_plan
+    if device.plans > 0:
+        return f"left the plan made on the way: {why}" if why else "followed a plan made on the way"
     if not why and device.steps == 0:  # the optimizer is not PyTorch's, say
         why = "no step was seen; call stweaver.mark_step() at the end of each"
     return f"followed no plan{': ' + why if why else ''}"

@@ -139,6 +139,7 @@ void Session::begin_life(Place& place) {
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
   place.saved = 0;
+  place.is_unfit = false;
   place.files = {};
   place.to_save = nullptr;
 }
@@ -164,6 +165,7 @@ Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
 
 void Session::save_if_settled(Place& place) {
   if (!place.life) return;
+  remove_if_unfit(place);
   // In these stages the planner, which writes what is asked below, is done.
   const Stage stage = place.life->stage();
   if (stage != Stage::kFollowing && stage != Stage::kResting) return;
@@ -175,11 +177,20 @@ void Session::save_if_settled(Place& place) {
 
 /// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
 /// that has served most of what was asked for until then stays: it is the job that has changed.
-void Session::remove_if_unfit(Place& place) {
-  const std::string& path = options_.save_path;
+void Session::judge_saved_plan(Place& place) {
   const Served served = place.allocator.statistics().served;
-  if (path != options_.plan_path || place.saved > 0 || 2 * served.in_plan() >= served.all()) return;
-  if (std::remove(for_device(path, place.number).c_str()) != 0) return;
+  if (2 * served.in_plan() >= served.all()) return;
+  place.is_unfit = place.saved > 0 || options_.save_path == options_.plan_path;
+}
+
+void Session::remove_if_unfit(Place& place) {
+  if (!place.is_unfit || is_at_work(place.saver)) return;
+  place.is_unfit = false;
+  if (std::remove(for_device(options_.save_path, place.number).c_str()) != 0) return;
+  {
+    const std::scoped_lock lock(log_mutex_);
+    place.files.saved = false;
+  }
   place.files.removed = place.life->why_no_plan();
   write(text("stweaver[", place.number, "]: removed the plan: ", place.files.removed));
 }
@@ -239,7 +250,7 @@ void Session::begin_step() {
     if (place.life) {
       const bool was_followed = place.allocator.follows_plan();
       place.life->begin_step();
-      if (was_followed && !place.allocator.follows_plan()) remove_if_unfit(place);
+      if (was_followed && !place.allocator.follows_plan()) judge_saved_plan(place);
       save_if_settled(place);
     } else {
       place.allocator.begin_step();

@@ -22,7 +22,7 @@ namespace stweaver {
 /// How the process runs. In paths "{device}" stands for the device's number.
 struct SessionOptions {
   /// Follow this plan from the first request on; empty for none. Where one is also to be saved there, it is
-  /// removed as soon as it proves unfit.
+  /// removed as soon as it proves unfit, as is one that this run has saved.
   std::string plan_path = {};
   std::string trace_path = {};  ///< also record into this file; empty for none
   std::string save_path = {};   ///< put the plan for the whole job there, for its next run; empty for none
@@ -137,6 +137,7 @@ class Session {
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that was saved for the next run
+    bool is_unfit = false;               ///< what was saved is to be removed
     PlanFiles files;                     ///< but `followed` while `life` knows it; `saved`: log_mutex_
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
@@ -159,6 +160,7 @@ class Session {
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
+  void judge_saved_plan(Place& place);
   void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

@@ -66,6 +66,13 @@ def test_it_says_why_no_plan_was_followed() -> None:
     assert line(stats(plans=0, steps=0, why_no_plan="damaged")).endswith("; followed no plan: damaged")
 
 
+def test_it_says_why_a_plan_was_left() -> None:
+    left = line(stats(why_no_plan="in step 7 more memory was held than without a plan"))
+    assert left.endswith(
+        "; left the plan made on the way: in step 7 more memory was held than without a plan"
+    )
+
+
 def test_a_device_that_was_asked_for_nothing_has_no_line() -> None:
     nothing = replace(stats().devices[0].served, hits=0, misses=0)
     assert list(summary.lines(stats(served=nothing))) == []
