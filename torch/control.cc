@@ -287,22 +287,22 @@ void stweaver_begin_step(void* session) {
 }
 
 char* stweaver_statistics(void* session) {
-  std::string json = "{}";
-  reported([&] { json = json_of(session_of(session)); });
-  return strdup(json.c_str());
+  char* json = nullptr;
+  reported([&] { json = copy_of(json_of(session_of(session))); });
+  return json;
 }
 
 void stweaver_release(char* text) {
-  std::free(text);  // NOLINT(cppcoreguidelines-no-malloc): it comes from strdup
+  std::free(text);  // NOLINT(cppcoreguidelines-no-malloc): it comes from copy_of()
 }
 
 char* stweaver_meters(void* session, int device) {
-  std::string json = "{}";
+  char* json = nullptr;
   reported([&] {
-    if (const RuntimeAllocator* const allocator = allocator_of(session, device))
-      json = json_of_meters(*allocator);
+    const RuntimeAllocator* const allocator = allocator_of(session, device);
+    json = copy_of(allocator == nullptr ? "{}" : json_of_meters(*allocator));
   });
-  return strdup(json.c_str());
+  return json;
 }
 
 void stweaver_reset_peaks(void* session, int device) {

@@ -35,13 +35,14 @@ void stweaver_finish(void* session);
 /// One optimizer step has ended and the next begins.
 void stweaver_begin_step(void* session);
 
-/// Everything the session knows of itself, as JSON: bytes as integers. To be given to stweaver_release().
+/// Everything the session knows of itself, as JSON: bytes as integers; nullptr where the host has no memory
+/// for it. To be given to stweaver_release().
 char* stweaver_statistics(void* session);
 void stweaver_release(char* text);
 
 /// A device's living blocks as torch.cuda.memory_stats() counts them, as JSON: `reserved{current, peak}`, and
 /// for each of `all`, `small_pool` and `large_pool` what is counted of `blocks`, `bytes` and `requested`.
-/// "{}" for a device that was not asked for memory. To be given to stweaver_release().
+/// "{}" for a device that was not asked for memory, nullptr as above. To be given to stweaver_release().
 char* stweaver_meters(void* session, int device);
 /// As torch.cuda.reset_peak_memory_stats() and reset_accumulated_memory_stats() reset them.
 void stweaver_reset_peaks(void* session, int device);

@@ -106,10 +106,10 @@ class Adapter final : public c10::Allocator {
   /// The default allocator tells of its own blocks.
   void tell_profiler(void* memory, int sign) {
     if (!c10::memoryProfilingEnabled()) return;
-    RuntimeAllocator& allocator = *session_.allocator(0);
-    const Bytes size = allocator.block_in_arena(memory).size;
+    RuntimeAllocator* const allocator = session_.allocator(0);
+    const Bytes size = allocator == nullptr ? 0 : allocator->block_in_arena(memory).size;
     if (size == 0) return;
-    const RuntimeStatistics now = allocator.statistics();
+    const RuntimeStatistics now = allocator->statistics();
     c10::reportMemoryUsageToProfiler(memory, sign * size, static_cast<std::size_t>(now.requested),
                                      static_cast<std::size_t>(now.reserved()), c10::Device(c10::kCPU));
   }

@@ -135,6 +135,7 @@ class Wrapper final : public Delegate {
 
   void setMemoryFraction(double fraction, DeviceIndex device) override {
     Limit& limit = limit_of(device);
+    limit.total = total_memory(device);
     limit.fraction = fraction;
     limit.synced = limit.held.load();
     Delegate::setMemoryFraction(native_fraction(device), device);
@@ -270,7 +271,7 @@ class Wrapper final : public Delegate {
   bool may_hold(DeviceIndex device, Bytes held) {
     const Limit& limit = limit_of(device);
     if (limit.fraction >= 1) return true;
-    return held + limit.native <= static_cast<Bytes>(limit.fraction * total_memory(device));
+    return held + limit.native <= static_cast<Bytes>(limit.fraction * limit.total);
   }
 
   /// What the arena holds is taken off the native allocator's part, when it has changed. What that holds is
@@ -287,7 +288,7 @@ class Wrapper final : public Delegate {
   double native_fraction(DeviceIndex device) {
     const Limit& limit = limit_of(device);
     if (limit.fraction >= 1) return limit.fraction;
-    return std::max(limit.fraction - static_cast<double>(limit.held) / total_memory(device), 0.0);
+    return std::max(limit.fraction - static_cast<double>(limit.held) / limit.total, 0.0);
   }
 
   static double total_memory(DeviceIndex device) {
@@ -478,6 +479,7 @@ class Wrapper final : public Delegate {
   /// set_per_process_memory_fraction() of one device.
   struct Limit {
     std::atomic<double> fraction{1};
+    std::atomic<double> total{0};  ///< of the device, once a fraction was set
     std::atomic<Bytes> held{0};    ///< by the arena
     std::atomic<Bytes> native{0};  ///< held by the native allocator when it was asked last
     std::atomic<Bytes> synced{0};  ///< of it, taken off the native allocator's part

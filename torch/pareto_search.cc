@@ -82,13 +82,6 @@ std::string json_of(const SearchResult& result, bool archive) {
               json_of(result.corners), R"(, "front": )", json_of(front_of(result, archive)), "}");
 }
 
-/// To be given to stweaver_release().
-char* copy_of(const std::string& json) {
-  char* const copy = strdup(json.c_str());
-  if (copy == nullptr) throw std::bad_alloc();
-  return copy;
-}
-
 /// Generations without a new point are nobody's business.
 Points next_points(MaoeaCs& search) {
   while (!search.end()) {

@@ -160,8 +160,8 @@ void* stweaver_malloc(ssize_t size, int device, void* stream) {
   void* const memory =
       floor.session.allocate(device, size, number_of(stream), floor.pools.of(device, stream));
   if (memory == nullptr)
-    throw Exhausted(text("CUDA out of memory. Tried to allocate ", in_gib(size), " on device ", device, ".\n",
-                         floor.session.explain_shortage(device, {.size = size})));
+    throw Exhausted(text("CUDA out of memory. Tried to allocate ", in_units(size), " on device ", device,
+                         ".\n", floor.session.explain_shortage(device, {.size = size})));
   return memory;
 }
 
@@ -174,6 +174,7 @@ void stweaver_reset() {
 }
 
 void* stweaver_base_allocation(void* memory, size_t* size) {
+  if (size != nullptr) *size = 0;
   const stweaver::RuntimeAllocator* const owner = stweaver::the_floor().session.owner(memory);
   if (owner == nullptr) return memory;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);

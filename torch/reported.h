@@ -1,6 +1,7 @@
 // A failure as a line for C callers.
 #pragma once
 
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -20,6 +21,13 @@ const char* reported(Work work) {
     line = error.what();
     return line.c_str();
   }
+}
+
+/// A copy for C callers, to be given to stweaver_release().
+inline char* copy_of(const std::string& text) {
+  char* const copy = strdup(text.c_str());
+  if (copy == nullptr) throw std::bad_alloc();
+  return copy;
 }
 
 }  // namespace stweaver

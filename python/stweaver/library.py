@@ -114,8 +114,10 @@ class Library:
         """Let what meters() sums up begin anew."""
         self._reset_accumulated(session, device)
 
-    def _document(self, address: int) -> Any:  # noqa: ANN401  (a JSON document)
-        """Read a text that the library made, and give it back."""
+    def _document(self, address: int | None) -> Any:  # noqa: ANN401  (a JSON document)
+        """Read a text that the library made, and give it back; MemoryError where it could make none."""
+        if address is None:
+            raise MemoryError
         try:
             return json.loads(os.fsdecode(ctypes.string_at(address)))  # paths are any bytes
         finally:

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "base/size.h"
 
@@ -26,12 +27,23 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-/// "40.25 GiB".
-inline std::string in_gib(Bytes size) {
+/// "40.25 GiB", or "512.00 MiB" by another unit.
+inline std::string in_unit(Bytes size, Bytes unit, std::string_view name) {
   std::ostringstream out = classic_stream();
   out.precision(2);
-  out << std::fixed << to_gib(size) << " GiB";
+  out << std::fixed << static_cast<double>(size) / static_cast<double>(unit) << ' ' << name;
   return out.str();
+}
+
+inline std::string in_gib(Bytes size) {
+  return in_unit(size, kGiB, "GiB");
+}
+
+/// In the largest unit that it is one of at least.
+inline std::string in_units(Bytes size) {
+  if (size >= kGiB) return in_gib(size);
+  if (size >= kMiB) return in_unit(size, kMiB, "MiB");
+  return size >= kKiB ? in_unit(size, kKiB, "KiB") : text(size, " bytes");
 }
 
 /// Bad input or a failed system call. `what()` is one line: what was wrong, where, what to do.

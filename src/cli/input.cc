@@ -17,17 +17,6 @@
 namespace stweaver {
 namespace {
 
-/// Where a name leads, through links to what is not there yet, too.
-std::filesystem::path target_of(const std::string& name) {
-  constexpr int kMostLinks = 40;  // as Linux follows
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(name, error);
-  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, error); ++i)
-    path = path.parent_path() / std::filesystem::read_symlink(path, error);
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  return error ? path.lexically_normal() : target;
-}
-
 /// Plain files alone: what comes out of a pipe is not what goes in.
 bool are_one_file(const std::string& a, const std::string& b) {
   std::error_code error;

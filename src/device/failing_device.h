@@ -31,8 +31,8 @@ enum class DeviceCall : std::uint8_t {
 };
 inline constexpr std::size_t kDeviceCalls = 13;
 
-/// Passes every call on to `device`, which must outlive it, but for those that were to fail: they return what
-/// a failure returns and change nothing.
+/// Passes calls on to `device`, which must outlive it, but for those that were to fail: they return what a
+/// failure returns and change nothing. It shares nothing with other processes.
 class FailingDevice : public Device {
  public:
   explicit FailingDevice(Device& device);

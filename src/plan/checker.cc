@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace stweaver {
@@ -18,8 +19,13 @@ struct Rectangle {
   Bytes offset = 0;
   Bytes size = 0;
   Stream stream = 0;
-  std::string name;
+  std::string_view kind;                ///< with the number its name: most have nothing to be named for
+  std::optional<std::size_t> number{};  ///< none where the kind is a name
 };
+
+std::string name_of(const Rectangle& rectangle) {
+  return rectangle.number ? text(rectangle.kind, " ", *rectangle.number) : std::string(rectangle.kind);
+}
 
 /// Collects offences up to a limit.
 class Violations {
@@ -76,7 +82,7 @@ void check_overlaps(const std::vector<Rectangle>& rectangles, Violations& violat
       if (below.offset + below.size > rectangle.offset) hit = &below;
     }
     if (hit != nullptr) {
-      violations.add(rectangle.name, " and ", hit->name, " share bytes at time ", event.time);
+      violations.add(name_of(rectangle), " and ", name_of(*hit), " share bytes at time ", event.time);
       continue;
     }
     placed[event.index] = true;
@@ -105,8 +111,9 @@ void check_stream_gaps(std::vector<Rectangle> rectangles, Time gap, Violations& 
     while (it != last.end() && it->first < end) {
       const auto [offset, use] = *it;
       if (use.stream != rectangle.stream && rectangle.life.lower - use.until < gap) {
-        violations.add(rectangle.name, " takes bytes of another stream's ", rectangles[use.index].name,
-                       " after ", rectangle.life.lower - use.until, " requests, less than the plan's ", gap);
+        violations.add(name_of(rectangle), " takes bytes of another stream's ",
+                       name_of(rectangles[use.index]), " after ", rectangle.life.lower - use.until,
+                       " requests, less than the plan's ", gap);
       }
       it = last.erase(it);
       if (offset < rectangle.offset)
@@ -167,7 +174,7 @@ std::vector<Rectangle> unrolled(const Plan& plan) {
     if (place.empty()) return;
     const Time birth = static_cast<Time>(number) + shift;
     rectangles.push_back(
-        {{birth, later(slot.death, shift)}, place.lower, place.length(), slot.stream, text("slot ", number)});
+        {{birth, later(slot.death, shift)}, place.lower, place.length(), slot.stream, "slot", number});
   };
   const auto length = static_cast<Time>(plan.slots.size() - plan.prologue);
   for (std::size_t i = 0; i < plan.slots.size(); ++i) add(i, 0);
@@ -377,7 +384,7 @@ void check_requests(const Plan& plan, const Trace& trace, Violations& violations
     if (place.empty()) continue;
     const Request& request = trace.requests[i];
     rectangles.push_back({request.life, place.lower, std::min(held_by(request), place.length()),
-                          request.stream, text("request ", i)});
+                          request.stream, "request", i});
   }
   check_overlaps(rectangles, violations);
 }
@@ -407,13 +414,17 @@ std::vector<std::string> check_placement(const std::vector<Lifespan>& lives, con
   Violations violations(most);
   std::vector<Rectangle> rectangles;
   for (std::size_t i = 0; i < lives.size(); ++i) {
-    std::string name = names.empty() ? text("item ", i) : names[i];
-    if (offsets[i] < 0) violations.add(name, " lies below 0");
+    Rectangle item{lives[i], offsets[i], sizes[i], 0, "item", i};
+    if (!names.empty()) {
+      item.kind = names[i];
+      item.number.reset();
+    }
+    if (offsets[i] < 0) violations.add(name_of(item), " lies below 0");
     if (sizes[i] > std::numeric_limits<Bytes>::max() - std::max<Bytes>(offsets[i], 0)) {
-      violations.add(name, " at ", offsets[i], " ends beyond all numbers");
+      violations.add(name_of(item), " at ", offsets[i], " ends beyond all numbers");
       continue;
     }
-    rectangles.push_back({lives[i], offsets[i], sizes[i], 0, std::move(name)});
+    rectangles.push_back(item);
   }
   check_overlaps(rectangles, violations);
   return violations.take();

@@ -26,6 +26,7 @@ Lifespan oriented(const Lifespan& life, bool mirrored) {
 
 // Lambdas rather than functions: they are inlined where they are passed.
 constexpr auto kBornEarlier = [](const Fixed& a, const Fixed& b) { return a.life.lower < b.life.lower; };
+constexpr auto kBornLater = [](const Fixed& a, const Fixed& b) { return a.life.lower > b.life.lower; };
 constexpr auto kDiesLater = [](const auto& a, const auto& b) { return a.death > b.death; };
 constexpr auto kLower = [](const auto& a, const auto& b) { return a.block.lower < b.block.lower; };
 
@@ -55,11 +56,11 @@ class View {
       deaths_.pop_back();
     }
     for (; next_ < old_size_ && fixed_[next_].life.lower <= time; ++next_) enter(fixed_[next_]);
-    std::erase_if(pending_, [&](const Fixed& placed) {
-      const bool born = placed.life.lower <= time;
-      if (born) enter(placed);
-      return born;
-    });
+    while (!pending_.empty() && pending_.front().life.lower <= time) {
+      enter(pending_.front());
+      std::pop_heap(pending_.begin(), pending_.end(), kBornLater);
+      pending_.pop_back();
+    }
   }
 
   /// The offset of a gap that stays free during `life`, where life.lower is the time advanced to.
@@ -94,6 +95,7 @@ class View {
       enter(placed);
     } else {
       pending_.push_back(placed);
+      std::push_heap(pending_.begin(), pending_.end(), kBornLater);
       unborn_.push_back({placed.life.lower, placed.block});
     }
   }

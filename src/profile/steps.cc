@@ -1,7 +1,6 @@
 #include "profile/steps.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <optional>
@@ -19,8 +18,9 @@ namespace {
 /// number.
 bool names_step(std::string_view label) {
   std::string lower(label);
+  // Not std::tolower(): the program may have set a locale in which an I is no i.
   std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+                 [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   for (const std::string_view word :
        {"profilerstep", "train_step", "training step", "iteration", "iter", "step"}) {
     if (!lower.starts_with(word)) continue;

@@ -1,8 +1,6 @@
 #include "session/out_of_memory.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <utility>
@@ -14,20 +12,6 @@ namespace {
 constexpr std::size_t kGroupsShown = 5;
 /// CUDA itself and its libraries hold less, as a rule.
 constexpr Bytes kLibraries = 3 * kGiB;
-
-/// "512.00 MiB".
-std::string in_units(Bytes size) {
-  constexpr std::array<std::pair<const char*, Bytes>, 3> kUnits = {
-      {{"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
-  for (const auto& [name, unit] : kUnits) {
-    if (size < unit) continue;
-    std::array<char, 32> words = {};
-    std::snprintf(words.data(), words.size(), "%.2f %s",
-                  static_cast<double>(size) / static_cast<double>(unit), name);
-    return words.data();
-  }
-  return text(size, " bytes");
-}
 
 /// The largest piece of the arena's memory that is in no block.
 Bytes largest_gap(const RuntimeAllocator& allocator) {

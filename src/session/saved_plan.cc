@@ -15,10 +15,10 @@ namespace {
 
 /// The plain file that a path names, now or once it is there: what it replaces is no device, and no link.
 std::string plain_file(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return path;  // or it cannot be looked at: writing says why
-  if (!std::filesystem::is_regular_file(path, ignored)) refuse_to_write(path, "it is no plain file");
-  return std::filesystem::canonical(path, ignored).string();
+  std::error_code ignored;  // what cannot be looked at: writing says why
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    refuse_to_write(path, "it is no plain file");
+  return target_of(path).string();
 }
 
 }  // namespace

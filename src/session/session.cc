@@ -22,6 +22,7 @@ bool begins_with_the_job(const Trace& trace) {
 bool goes_on_with(const SessionOptions& runs, const SessionOptions& asked) {
   return runs.plan_path == asked.plan_path && runs.trace_path == asked.trace_path &&
          runs.save_path == asked.save_path && runs.follows == asked.follows &&
+         runs.settings == asked.settings && bool{runs.simulate} == bool{asked.simulate} &&
          runs.finds_steps == asked.finds_steps && runs.record_steps == asked.record_steps;
 }
 
@@ -177,7 +178,7 @@ void Session::save_if_settled(Place& place) {
 
 /// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
 /// that has served most of what was asked for until then stays: it is the job that has changed.
-void Session::judge_saved_plan(Place& place) {
+void Session::judge_saved_plan(Place& place) const {
   const Served served = place.allocator.statistics().served;
   if (2 * served.in_plan() >= served.all()) return;
   place.is_unfit = place.saved > 0 || options_.save_path == options_.plan_path;

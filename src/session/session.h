@@ -160,7 +160,7 @@ class Session {
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
-  void judge_saved_plan(Place& place);
+  void judge_saved_plan(Place& place) const;
   void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

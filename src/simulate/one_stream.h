@@ -7,8 +7,9 @@
 
 namespace stweaver {
 
-/// Passes every call on to `device`, which must outlive it, with the default stream for any stream. A trace
-/// names streams by the handles of the process that it was recorded in; here nobody knows those.
+/// Passes calls on to `device`, which must outlive it, with the default stream for any stream. A trace names
+/// streams by the handles of the process that it was recorded in; here nobody knows those. It shares nothing
+/// with other processes.
 class OneStream final : public Device {
  public:
   explicit OneStream(Device& device) : device_(device) {}

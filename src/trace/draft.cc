@@ -13,6 +13,16 @@
 
 namespace stweaver {
 
+std::filesystem::path target_of(const std::string& name) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(name, error);
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, error); ++i)
+    path = path.parent_path() / std::filesystem::read_symlink(path, error);
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  return error ? path.lexically_normal() : target;
+}
+
 std::string make_draft(const std::string& path) {
   constexpr int kTries = 100;
   std::random_device random;  // processes of other hosts and containers have the same numbers

@@ -1,10 +1,14 @@
 // A file beside another, to be renamed to it: whoever reads that sees all of it or what was there before.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace stweaver {
+
+/// Where a name leads, through links to what is not there yet, too.
+std::filesystem::path target_of(const std::string& name);
 
 /// Makes an empty file beside `path` that was not there before, and returns its name. Error of
 /// refuse_to_write().

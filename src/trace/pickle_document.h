@@ -70,7 +70,7 @@ class PickleBudget {
   /// Takes `bytes` of the budget; Error when it is spent.
   void charge(std::uint64_t bytes) {
     used_ += bytes;
-    if (used_ > kBase) check();
+    if (used_ > std::min(kBase, limit_)) check();
   }
 
   /// Appends to a vector, charging for its growth.

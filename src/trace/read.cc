@@ -50,7 +50,9 @@ std::vector<Trace> read_traces(const ByteSource& source, const std::string& name
   if (begin.empty()) fail(name, ": is empty");
   const bool ours = is_trace_file(begin);
   if (!ours && begin.front() != kPickleBegin) {
-    fail(name, ": is neither a memory snapshot of PyTorch nor a trace file of STWeaver");
+    fail(name,
+         ": is neither a memory snapshot of PyTorch nor a trace file of STWeaver (an instance to plan "
+         "is told by its name: *.csv)");
   }
   const ByteSource whole = put_back(std::move(begin), source);
   if (ours) return {read_trace_file(whole, name)};

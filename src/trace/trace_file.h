@@ -100,7 +100,7 @@ class TraceWriter {
   std::int64_t micros_ = 0;
 };
 
-/// Writes a whole trace; it must be valid.
+/// Writes a trace, which must be valid, as a complete one; sites are left out.
 void write_trace_file(const Trace& trace, const ByteSink& sink);
 
 /// Whether `begin`, the first bytes of a file, are those of a trace file.

@@ -24,5 +24,12 @@ TEST(Text, LooksTheSameWhateverLocaleTheProgramHas) {
   EXPECT_EQ(size, "1536.00 GiB");
 }
 
+TEST(InUnits, IsInTheLargestUnitThatItIsOneOf) {
+  EXPECT_EQ(in_units(1023), "1023 bytes");
+  EXPECT_EQ(in_units(kKiB), "1.00 KiB");
+  EXPECT_EQ(in_units(5 * kMiB / 2), "2.50 MiB");
+  EXPECT_EQ(in_units(1536 * kMiB), "1.50 GiB");
+}
+
 }  // namespace
 }  // namespace stweaver

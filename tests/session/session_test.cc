@@ -231,6 +231,32 @@ TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
   EXPECT_GE(std::ranges::max(plan.slots, {}, &Slot::size).size, 2 * kMiB);
 }
 
+TEST_F(SessionTest, SavesThePlanWhereALinkLeads) {
+  const TemporaryFolder folder;
+  const std::string link = folder.file("plan");
+  const std::string target = folder.file("not_there_yet");
+  std::filesystem::create_symlink("not_there_yet", link);
+  for (const bool is_there : {false, true}) {
+    EXPECT_EQ(std::filesystem::exists(target), is_there);
+    save_plan({}, link);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_TRUE(std::filesystem::is_regular_file(target));
+  }
+}
+
+TEST_F(SessionTest, BeginsAnewWhereMoreThanWhoIsToldIsAnother) {
+  session.start({});
+  step_until_followed();
+  session.start({.hold = kGiB});
+  EXPECT_TRUE(session.allocator(0)->follows_plan());
+  session.start({.settings = "expandable_segments:True"});
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+  step_until_followed();
+  session.start({.settings = "expandable_segments:True",
+                 .simulate = [](const Trace&, const std::vector<Time>&) { return Bytes{0}; }});
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+}
+
 TEST_F(SessionTest, RemovesASavedPlanAsSoonAsItProvesUnfit) {
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
