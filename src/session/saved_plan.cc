@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "runtime/policy.h"
 #include "trace/draft.h"
 #include "trace/file_source.h"
 #include "trace/read.h"
@@ -28,6 +29,13 @@ Plan plan_job(const Trace& trace, int threads) {
   Plan plan = synthesize(trace, profile, {.threads = threads, .page = kDevicePage}).plan;
   const std::vector<std::string> violations = check_plan(plan, trace);
   if (!violations.empty()) fail("the checker refuses the plan: ", violations.front());
+  return plan;
+}
+
+Plan frugal(Plan plan) {
+  const bool is_followed = plan.shape != StepShape::kDynamic;  // others say that there is none to follow
+  if (is_followed && takes_too_much(plan, Policy().slack(plan.lower_bound)))
+    fail("it takes ", in_gib(plan.arena), ", and ", in_gib(plan.lower_bound), " may do");
   return plan;
 }
 

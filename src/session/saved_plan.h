@@ -12,6 +12,9 @@ namespace stweaver {
 /// checker. `threads` as of SynthesizeOptions. Error when the checker refuses it.
 Plan plan_job(const Trace& trace, int threads = 1);
 
+/// The plan; Error where the next run would refuse it for what it takes (takes_too_much()).
+Plan frugal(Plan plan);
+
 /// Writes the plan as replace_file() does. Error when it cannot be written.
 void save_plan(const Plan& plan, const std::string& path);
 

@@ -201,7 +201,7 @@ void Session::save(Place& place, std::function<Plan()> plan) {
   const std::string path = for_device(options_.save_path, place.number);
   const std::string failed = text("stweaver[", place.number, "]: no plan saved: ");
   place.saver = in_thread(failed, [this, &place, path, plan = std::move(plan)] {
-    save_plan(plan(), path);
+    save_plan(frugal(plan()), path);
     {
       const std::scoped_lock lock(log_mutex_);
       place.files.saved = true;

@@ -36,6 +36,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
 
 constexpr Bytes kCapacity = 4 * kGiB;
 
@@ -229,6 +230,18 @@ TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
   const Plan plan = read_plan(file_source(path), path);
   EXPECT_EQ(plan.prologue, 0U) << "the beginning of the job was not seen with such steps";
   EXPECT_GE(std::ranges::max(plan.slots, {}, &Slot::size).size, 2 * kMiB);
+}
+
+TEST(Frugal, RefusesAPlanThatTheNextRunWouldRefuse) {
+  Plan plan;
+  plan.lower_bound = 3 * kGiB;
+  plan.arena = plan.lower_bound + 2 * Policy().slack(plan.lower_bound);
+  EXPECT_EQ(frugal(plan).arena, plan.arena);
+  ++plan.arena;
+  EXPECT_THAT([&] { (void)frugal(plan); },
+              ThrowsMessage<Error>(HasSubstr("it takes 3.02 GiB, and 3.00 GiB may do")));
+  plan.shape = StepShape::kDynamic;
+  EXPECT_EQ(frugal(plan).arena, plan.arena) << "it says that there is none to follow";
 }
 
 TEST_F(SessionTest, SavesThePlanWhereALinkLeads) {
