@@ -60,6 +60,7 @@ JOBS = {
     "rollouts": Job("odd_steps", ("--loop", "rollouts"), steps=24),
     "scaled": Job("odd_steps", ("--loop", "scaled"), steps=24),
     "segmentation": Job("segmentation", steps=24),
+    "wgan": Job("wgan", steps=150),
     "lightning": Job("libraries", ("--library", "lightning"), steps=24),
     "timm": Job("libraries", ("--library", "timm"), steps=24),
     "ignite": Job("libraries", ("--library", "ignite"), steps=24),

@@ -15,14 +15,19 @@ class StepWatch:
     """Calls `boundary` after each training step.
 
     A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
-    stepped. If it stays away or is gone, another leads. Once mark() was called, only mark() counts.
+    stepped. If it stays away or is gone, another leads; and so does one that steps once for each so many steps
+    of the leader, as a GAN's generator: what repeats is an iteration. Once mark() was called, only mark() counts.
     """
 
     def __init__(self, boundary: Callable[[], None], is_marked: bool = False) -> None:
         """See nothing yet: attach() does that. `is_marked`: another watch was told of the end of a step."""
         self._boundary = boundary
         self._leader: weakref.ref[Any] | None = None
+        # Of each other optimizer: its steps since the leader's last, the leader's since its own last, and the
+        # leader's between its last two.
         self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._since: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._paces: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.is_marked = is_marked
         self._hook: Any = None
 
@@ -59,10 +64,22 @@ class StepWatch:
     def _leads(self, optimizer: object) -> bool:
         leader = self._leader() if self._leader is not None else None
         if optimizer is leader:
+            for other in self._since:
+                self._since[other] += 1
             return True
         if leader is not None:
             self._others[optimizer] = self._others.get(optimizer, 0) + 1
-            if self._others[optimizer] < PATIENCE:
+            if not self._is_slower(optimizer) and self._others[optimizer] < PATIENCE:
                 return False
         self._leader = weakref.ref(optimizer)
+        self._since.clear()
+        self._paces.clear()
         return True
+
+    def _is_slower(self, optimizer: object) -> bool:
+        """Say whether, once more, the leader has made so many steps for this one's one."""
+        pace = self._since.get(optimizer, 0)
+        is_slower = 1 < pace < PATIENCE and self._paces.get(optimizer) == pace
+        self._since[optimizer] = 0
+        self._paces[optimizer] = pace
+        return is_slower

@@ -159,6 +159,8 @@ Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
     place.saved = slots;
   } else if (place.saved == slots && !differs) {
     place.to_save = [trace] { return plan_step(trace); };
+  } else if (place.allocator.statistics().plans == 0) {
+    place.to_save = nullptr;  // the plan of the job's beginning did not fit what came then
   }
   place.save_in = differs ? Stage::kResting : Stage::kFollowing;
   return step;

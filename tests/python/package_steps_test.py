@@ -80,6 +80,37 @@ def test_the_critic_of_a_gan_may_step_five_times_for_one(counter: Counter) -> No
     assert counter.boundaries == 10
 
 
+def iterate(counter: Counter, paces: list[int]) -> list[int]:
+    """Step a critic so often, and its generator behind it; how many boundaries each iteration had."""
+    critic, generator = Optimizer(), Optimizer()
+    seen = []
+    for pace in paces:
+        before = counter.boundaries
+        for _ in range(pace):
+            counter.watch.has_stepped(critic)
+        counter.watch.has_stepped(generator)
+        seen.append(counter.boundaries - before)
+    return seen
+
+
+@pytest.mark.parametrize("pace", [2, 5, PATIENCE - 1])
+def test_a_generator_that_steps_once_for_several_of_its_critic_comes_to_lead(
+    counter: Counter, pace: int
+) -> None:
+    assert iterate(counter, [pace] * 6) == [pace, pace, pace + 1, 1, 1, 1]
+
+
+def test_a_generator_leads_once_its_critic_has_a_pace(counter: Counter) -> None:
+    assert iterate(counter, [9, 9, 3, 3, 3]) == [9, 9, 3, 4, 1]
+
+
+@pytest.mark.parametrize("paces", [[1] * 6, [2, 3, 2, 3, 2, 3], [PATIENCE] * 6])
+def test_a_critic_leads_that_its_generator_does_not_keep_pace_with(
+    counter: Counter, paces: list[int]
+) -> None:
+    assert iterate(counter, paces) == paces
+
+
 def test_an_optimizer_that_stays_away_leads_no_more(counter: Counter) -> None:
     first, second = Optimizer(), Optimizer()
     counter.watch.has_stepped(first)
