@@ -15,8 +15,10 @@ class StepWatch:
     """Calls `boundary` after each training step.
 
     A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
-    stepped. If it stays away or is gone, another leads; and so does one that steps once for each so many steps
-    of the leader, as a GAN's generator: what repeats is an iteration. Once mark() was called, only mark() counts.
+    stepped. If it stays away or is gone, another leads; and so does one that steps once for each so many of
+    the leader's, as a GAN's generator: what repeats is an iteration.
+
+    Once mark() was called, only mark() counts.
     """
 
     def __init__(self, boundary: Callable[[], None], is_marked: bool = False) -> None:
