@@ -98,7 +98,6 @@ class Memory {
     spared_ = range;
     whole_ = all ? mapped_ + missing(range) : 0;
   }
-  [[nodiscard]] const Interval& spared() const { return spared_; }
 
   /// Takes an idle range into use.
   void take(Bytes offset, Bytes size) {

@@ -24,8 +24,8 @@ std::size_t planned_slots(const Plan& plan) {
   return static_cast<std::size_t>(in_arena) + plan.in_gaps.size();
 }
 
-bool takes_too_much(const Plan& plan, Bytes slack, Bytes beside) {
-  return plan.arena + beside - plan.lower_bound > 2 * slack;
+bool takes_too_much(const Plan& plan, Bytes slack, Bytes beside, Bytes excess) {
+  return plan.arena + beside - plan.lower_bound > slack + std::max(slack, excess);
 }
 
 Bytes planned_bytes(const Plan& plan) {

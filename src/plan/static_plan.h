@@ -83,10 +83,11 @@ struct Plan {
 std::size_t planned_slots(const Plan& plan);
 /// The arena, and what slots take of gaps.
 Bytes planned_bytes(const Plan& plan);
-/// Whether it takes more than its bound, with `beside` that is idle beside it, by more than twice the slack.
-/// A job without a plan holds the slack more than it uses, and hardly a job needs all of a plan's arena; one
-/// that takes more was not searched for long, or not for what lives where it is followed.
-bool takes_too_much(const Plan& plan, Bytes slack, Bytes beside = 0);
+/// Whether it takes more than its bound, with `beside` that is idle beside it, by more than twice the slack,
+/// or the slack and what the job held in `excess` of its budget without one. A job without a plan holds the
+/// slack more than it uses, and hardly a job needs all of a plan's arena; one that takes more was not
+/// searched for long, or not for what lives where it is followed.
+bool takes_too_much(const Plan& plan, Bytes slack, Bytes beside = 0, Bytes excess = 0);
 
 /// Slots that live at one time.
 struct LivingSlots {

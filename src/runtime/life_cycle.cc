@@ -23,9 +23,9 @@ std::function<Plan()> saved_in(const std::string& path) {
 }
 
 /// Why a plan is better not followed; empty when it may be. `beside`: bytes beside its range that are in no
-/// use and cannot move.
-std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 0) {
-  if (takes_too_much(plan, policy.slack(plan.lower_bound), beside))
+/// use and cannot move. `excess`: what the job held beyond its budget without a plan.
+std::string objection_to(const Plan& plan, const Policy& policy, Bytes beside = 0, Bytes excess = 0) {
+  if (takes_too_much(plan, policy.slack(plan.lower_bound), beside, excess))
     return text("it takes ", in_gib(plan.arena + beside), ", and ", in_gib(plan.lower_bound), " may do");
   if (plan.shape == StepShape::kDynamic) return "steps differ, and not by lengths";
   return planned_slots(plan) > 0 ? "" : "it has a place for none of the requests";
@@ -194,7 +194,7 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
-  const std::string objection = objection_to(plan->plan(), policy_);
+  const std::string objection = objection_to(plan->plan(), policy_, 0, allocator_.statistics().excess);
   if (objection.empty() && follow(plan, steps_ > 0)) return;
   if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more
   rest(policy_.most_patience, objection.empty() ? why_no_plan_ : objection);

@@ -20,8 +20,6 @@ bool proves_plan(const Served& step, std::int64_t places, const Policy& policy) 
 
 }  // namespace
 
-// ---- steps and plans ----
-
 void RuntimeAllocator::begin_step() {
   const Bytes reserved = upstream_.reserved();
   const Bytes allocated = upstream_.allocated();
@@ -170,13 +168,12 @@ Trace RuntimeAllocator::recorded() const {
   return accounts_.recorded();
 }
 
-// ---- statistics ----
-
 RuntimeStatistics RuntimeAllocator::statistics() const {
   const std::scoped_lock lock(mutex_);
   RuntimeStatistics all = accounts_.statistics(memory_.statistics());
   all.blocks = static_cast<std::int64_t>(blocks_.size());
   all.planned_arena = plan_range().length();
+  all.excess = excess_;
   all.waiting = pending_.bytes();
   all.waits = order_.waits();
   all.events = order_.events();

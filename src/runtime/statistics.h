@@ -65,6 +65,7 @@ struct RuntimeStatistics {
   Bytes waiting = 0;             ///< of it, what other streams still use of freed blocks
   Bytes arena = 0;               ///< memory behind the arena
   Bytes planned_arena = 0;       ///< size of the range of the plan that is followed
+  Bytes excess = 0;              ///< the most behind the arena beyond its budget in a step without a plan
   Bytes fallback_reserved = 0;   ///< held by the fallback
   std::int64_t blocks = 0;       ///< living
   std::int64_t steps = 0;        ///< begun

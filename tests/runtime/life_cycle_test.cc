@@ -2,6 +2,7 @@
 
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -418,13 +419,32 @@ TEST_F(LifeCycleTest, WithoutMemoryForTheArenaTheJobGoesOnWithTheFallback) {
   EXPECT_EQ(allocator.statistics().arena, 0);
 }
 
+/// A plan that takes a little more than twice the slack beyond its bound.
+Plan wasteful_plan(const Trace& trace, const Gaps& /*gaps*/) {
+  Plan plan = plan_step(trace);
+  plan.arena = plan.lower_bound + 2 * Policy().slack(plan.lower_bound) + plan.alignment;
+  return plan;
+}
+
+TEST_F(LifeCycleTest, APlanThatTakesNoMoreThanTheJobHeldWithoutOneIsFollowed) {
+  LifeCycleOptions how = options();
+  how.plan = wasteful_plan;
+  LifeCycle life(allocator, how);
+  // What lives between gaps keeps them from moving to a larger block.
+  std::vector<void*> blocks;
+  for (int i = 0; i < 32; ++i) blocks.push_back(allocator.allocate(5 * kMiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) allocator.free(std::exchange(blocks[i], nullptr));
+  blocks.push_back(allocator.allocate(64 * kMiB));
+  for (void* const block : blocks) allocator.free(block);
+  program.build();
+  run(life, 6);
+  EXPECT_GT(allocator.statistics().excess, 2 * Policy().least_slack);
+  EXPECT_TRUE(allocator.follows_plan()) << life.why_no_plan();
+}
+
 TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
   LifeCycleOptions how = options();
-  how.plan = [](const Trace& trace, const Gaps&) {
-    Plan plan = plan_step(trace);
-    plan.arena = plan.lower_bound + 2 * Policy().slack(plan.lower_bound) + plan.alignment;
-    return plan;
-  };
+  how.plan = wasteful_plan;
   LifeCycle life(allocator, how);
   program.build();
   run(life, 6);
