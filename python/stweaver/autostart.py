@@ -215,7 +215,7 @@ def _fate(device: DeviceStats, files: Files) -> str:
     began = device.saved_plan
     if plan is None:
         return _fate_of_own(device, saved)
-    if began.removed:  # before this end
+    if began.removed and plan == saved:  # before this end
         return f"did not follow {plan.name}: {began.refused or began.removed}; the next run makes another"
     refused = began.refused
     if not plan.is_file():

@@ -79,8 +79,8 @@ class SavedPlan:
 
     slots: int = 0  # of the one to begin with; 0 where there is none that can be read
     refused: str = ""  # why it was not followed; empty where it was, or may be yet
-    removed: str = ""  # why the session removed it; empty where it did not
-    saved: bool = False  # one for the next run
+    removed: str = ""  # why the session removed it, or the other; empty where it did not
+    saved: bool = False  # one for the next run, that is there
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "trace/draft.h"
+
 namespace stweaver {
 namespace {
 
@@ -140,7 +142,7 @@ void Session::begin_life(Place& place) {
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
   place.saved = 0;
-  place.is_unfit = false;
+  place.unfit.clear();
   place.files = {};
   place.to_save = nullptr;
 }
@@ -173,29 +175,30 @@ void Session::save_if_settled(Place& place) {
   const Stage stage = place.life->stage();
   if (stage != Stage::kFollowing && stage != Stage::kResting) return;
   if (stage != place.save_in || !place.to_save) return;
-  if (is_at_work(place.saver)) return;  // the next step asks again
+  if (!place.unfit.empty() || is_at_work(place.saver)) return;  // the next step asks again
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
 }
 
 /// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
 /// that has served most of what was asked for until then stays: it is the job that has changed.
-void Session::judge_saved_plan(Place& place) const {
+void Session::judge_saved_plan(Place& place) {
   const Served served = place.allocator.statistics().served;
-  if (2 * served.in_plan() >= served.all()) return;
-  place.is_unfit = place.saved > 0 || options_.save_path == options_.plan_path;
+  if (2 * served.in_plan() < served.all()) place.unfit = place.life->why_no_plan();
 }
 
+/// What this run has saved, or what it began with where the next plan is to be. Another's plan is left alone.
 void Session::remove_if_unfit(Place& place) {
-  if (!place.is_unfit || is_at_work(place.saver)) return;
-  place.is_unfit = false;
-  if (std::remove(for_device(options_.save_path, place.number).c_str()) != 0) return;
+  if (place.unfit.empty() || is_at_work(place.saver)) return;
+  const std::string why = std::exchange(place.unfit, "");
   {
     const std::scoped_lock lock(log_mutex_);
+    if (!place.files.saved && options_.save_path != options_.plan_path) return;
+    if (std::remove(target_of(for_device(options_.save_path, place.number)).c_str()) != 0) return;
     place.files.saved = false;
+    place.files.removed = why;
   }
-  place.files.removed = place.life->why_no_plan();
-  write(text("stweaver[", place.number, "]: removed the plan: ", place.files.removed));
+  write(text("stweaver[", place.number, "]: removed the plan: ", why));
 }
 
 /// In another thread.
@@ -207,6 +210,7 @@ void Session::save(Place& place, std::function<Plan()> plan) {
     {
       const std::scoped_lock lock(log_mutex_);
       place.files.saved = true;
+      place.files.removed.clear();
     }
     write(text("stweaver[", place.number, "]: saved a plan for the next run as ", path));
   });

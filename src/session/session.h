@@ -49,8 +49,8 @@ struct Simulated {
 /// What became of the files of a device's plans.
 struct PlanFiles {
   SavedPlanFate followed;    ///< SessionOptions::plan_path; `refused` does not name it
-  std::string removed = {};  ///< why that was removed; empty where it was not
-  bool saved = false;        ///< SessionOptions::save_path was written
+  std::string removed = {};  ///< why that, or what was saved, was removed; empty where it was not
+  bool saved = false;        ///< SessionOptions::save_path was written, and is there
 };
 
 /// One RuntimeAllocator and one LifeCycle for each device, made when the device is first asked for memory.
@@ -136,9 +136,9 @@ class Session {
     std::unique_ptr<Upstream> upstream;
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
-    std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that was saved for the next run
-    bool is_unfit = false;               ///< what was saved is to be removed
-    PlanFiles files;                     ///< but `followed` while `life` knows it; `saved`: log_mutex_
+    std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that is for the next run
+    std::string unfit;                   ///< why what was saved is to be removed; empty where it is not
+    PlanFiles files;                     ///< but `followed` while `life` knows it; guarded by log_mutex_
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
     std::future<void> saver;             ///< at work on it
@@ -160,7 +160,7 @@ class Session {
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
-  void judge_saved_plan(Place& place) const;
+  static void judge_saved_plan(Place& place);
   void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

@@ -17,6 +17,7 @@ std::filesystem::path target_of(const std::string& name) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(name, error);
+  if (error) return name;  // the current folder is gone
   for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, error); ++i)
     path = path.parent_path() / std::filesystem::read_symlink(path, error);
   const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);

@@ -146,6 +146,11 @@ def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) ->
         "did not follow job.plan: in step 3 only 1 of 9 planned requests found their places; "
         "the next run makes another"
     )
+    refused = SavedPlan(slots=9, refused="it takes too much", removed="of this run's")
+    fate = autostart._fate(with_plan(refused, hits=9, misses=1), files)
+    assert fate == "did not follow job.plan: it takes too much; the next run makes another"
+    elsewhere = autostart.Files({"plan": gone, "save": tmp_path / "another.plan"})
+    assert "makes another" not in autostart._fate(with_plan(refused, hits=9, misses=1), elsewhere)
 
 
 @pytest.mark.parametrize(("slots", "stays"), [(11, True), (10, False)])

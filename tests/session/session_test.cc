@@ -315,6 +315,7 @@ TEST_F(SessionTest, RemovesAPlanOfThisRunThatProvesUnfitToo) {
   session.start({.save_path = path});
   step_until_saved();
   change_the_job();
+  session.stop();  // waits for who writes it
   EXPECT_FALSE(session.plan_files(0).saved);
   EXPECT_THAT(session.plan_files(0).removed, StartsWith("in step"));
   EXPECT_FALSE(std::filesystem::exists(path));
@@ -327,6 +328,7 @@ TEST_F(SessionTest, KeepsAPlanOfThisRunThatFittedUntilTheJobChanged) {
   const int before = step_until_saved();
   for (int i = 0; i < before + 50; ++i) step();
   change_the_job();
+  session.stop();
   EXPECT_TRUE(session.plan_files(0).saved);
   EXPECT_EQ(session.plan_files(0).removed, "");
   EXPECT_TRUE(std::filesystem::exists(path));
