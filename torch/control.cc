@@ -286,6 +286,10 @@ void stweaver_begin_step(void* session) {
   reported([&] { session_of(session).begin_step(); });
 }
 
+void stweaver_restart(void* session) {
+  reported([&] { session_of(session).restart(); });
+}
+
 char* stweaver_statistics(void* session) {
   char* json = nullptr;
   reported([&] { json = copy_of(json_of(session_of(session))); });

@@ -34,6 +34,8 @@ void stweaver_finish(void* session);
 
 /// One optimizer step has ended and the next begins.
 void stweaver_begin_step(void* session);
+/// Those so far were no steps: what was planned from them goes, and recording begins anew.
+void stweaver_restart(void* session);
 
 /// Everything the session knows of itself, as JSON: bytes as integers; nullptr where the host has no memory
 /// for it. To be given to stweaver_release().

@@ -47,6 +47,7 @@ class Library:
         self._stop = _function(library, "stweaver_stop", None, handle)
         self._finish = _function(library, "stweaver_finish", None, handle)
         self._begin_step = _function(library, "stweaver_begin_step", None, handle)
+        self._restart = _function(library, "stweaver_restart", None, handle)
         self._statistics = _function(library, "stweaver_statistics", handle, handle)
         self._release = _function(library, "stweaver_release", None, handle)
         self._meters = _function(library, "stweaver_meters", handle, handle, ctypes.c_int)
@@ -95,6 +96,10 @@ class Library:
     def begin_step(self, session: int) -> None:
         """Tell that a step has ended."""
         self._begin_step(session)
+
+    def restart(self, session: int) -> None:
+        """Tell that what begin_step() told of were no steps; waits for a planner at work."""
+        self._restart(session)
 
     def statistics(self, session: int) -> dict[str, Any]:
         """Everything the session knows of itself."""

@@ -297,7 +297,11 @@ def _give_way_to(opened: Adapter) -> None:
 def _put_in_the_way(opened: Adapter, before: Running | None) -> StepWatch:
     """Begin to serve, and to see steps: by the user's word where the session before has had it."""
     is_marked = before is not None and before.watch is not None and before.watch.is_marked
-    watch = StepWatch(lambda: opened.library.begin_step(opened.session), is_marked=is_marked)
+    watch = StepWatch(
+        lambda: opened.library.begin_step(opened.session),
+        lambda: opened.library.restart(opened.session),
+        is_marked=is_marked,
+    )
     opened.install()
     watch.attach()
     return watch

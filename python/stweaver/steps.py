@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from stweaver import pytorch
@@ -11,25 +12,36 @@ from stweaver import pytorch
 PATIENCE = 16
 
 
+@dataclass
+class _Other:
+    """An optimizer that does not lead."""
+
+    since: int  # steps of the leader since its own last
+    steps: int = 0  # its own since the leader's last
+    pace: int = 0  # steps of the leader between its last two
+    in_question: bool = False  # whether it may be the one to lead
+
+
 class StepWatch:
     """Calls `boundary` after each training step.
 
     A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
     stepped. If it stays away or is gone, another leads; and so does one that steps once for each so many of
-    the leader's, as a GAN's generator: what repeats is an iteration.
+    the leader's, as a GAN's generator: what repeats is an iteration. When such a one comes, what was seen so
+    far were no steps, and `restart` is called; its second step tells.
 
     Once mark() was called, only mark() counts.
     """
 
-    def __init__(self, boundary: Callable[[], None], is_marked: bool = False) -> None:
+    def __init__(
+        self, boundary: Callable[[], None], restart: Callable[[], None], is_marked: bool = False
+    ) -> None:
         """See nothing yet: attach() does that. `is_marked`: another watch was told of the end of a step."""
         self._boundary = boundary
+        self._restart = restart
         self._leader: weakref.ref[Any] | None = None
-        # Of each other optimizer: its steps since the leader's last, the leader's since its own last, and the
-        # leader's between its last two.
-        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._since: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._paces: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._steps = 0  # of the leader
+        self._others: weakref.WeakKeyDictionary[Any, _Other] = weakref.WeakKeyDictionary()
         self.is_marked = is_marked
         self._hook: Any = None
 
@@ -56,32 +68,37 @@ class StepWatch:
         self.is_marked = True
         if not was_seen:
             self._boundary()
+        elif self._steps > 1:  # of the leader, for one of the user's
+            self._restart()
 
     def has_stepped(self, optimizer: object) -> None:
         """Take note that an optimizer has stepped."""
-        if not self.is_marked and self._leads(optimizer):
+        if self.is_marked:
+            return
+        leader = self._leader() if self._leader is not None else None
+        if leader is not None and optimizer is not leader and not self._comes_to_lead(optimizer):
+            return
+        if optimizer is not leader:
+            self._leader = weakref.ref(optimizer)
             self._others.clear()
+            self._steps = 0
+        self._steps += 1
+        for other in self._others.values():
+            other.steps = 0
+            other.since += 1
+            other.in_question = other.in_question and other.since < PATIENCE
+        if not any(other.in_question for other in self._others.values()):
             self._boundary()
 
-    def _leads(self, optimizer: object) -> bool:
-        leader = self._leader() if self._leader is not None else None
-        if optimizer is leader:
-            for other in self._since:
-                self._since[other] += 1
-            return True
-        if leader is not None:
-            self._others[optimizer] = self._others.get(optimizer, 0) + 1
-            if not self._is_slower(optimizer) and self._others[optimizer] < PATIENCE:
-                return False
-        self._leader = weakref.ref(optimizer)
-        self._since.clear()
-        self._paces.clear()
-        return True
-
-    def _is_slower(self, optimizer: object) -> bool:
-        """Say whether, once more, the leader has made so many steps for this one's one."""
-        pace = self._since.get(optimizer, 0)
-        is_slower = 1 < pace < PATIENCE and self._paces.get(optimizer) == pace
-        self._since[optimizer] = 0
-        self._paces[optimizer] = pace
-        return is_slower
+    def _comes_to_lead(self, optimizer: object) -> bool:
+        """Take note that one has stepped that does not lead; whether it leads now."""
+        is_new = optimizer not in self._others
+        other = self._others.setdefault(optimizer, _Other(self._steps))
+        pace = other.since if 1 < other.since < PATIENCE else 0
+        is_slower = 0 < pace == other.pace
+        is_known = is_slower and other.in_question
+        other.since, other.pace, other.in_question = 0, pace, is_new and pace > 0
+        other.steps += 1
+        if other.in_question or (is_slower and not is_known):
+            self._restart()
+        return is_slower or other.steps >= PATIENCE

@@ -265,6 +265,31 @@ void Session::begin_step() {
   });
 }
 
+void Session::restart() {
+  const std::scoped_lock lock(life_mutex_);
+  if (!runs_ || !options_.follows) return;
+  // A recording from which nothing was planned yet goes on: it may be that of the job's beginning.
+  const auto only_records = [](const Place& place) {
+    return place.life->stage() == Stage::kRecording && !place.allocator.follows_plan();
+  };
+  for_each_place([&](Place& place) {
+    if (only_records(place)) return;
+    if (place.saver.valid()) place.saver.wait();
+    place.unfit = "steps end elsewhere than it has it";
+    remove_if_unfit(place);
+  });
+  options_.plan_path.clear();
+  options_.trace_path.clear();
+  for_each_place([&](Place& place) {
+    if (only_records(place)) return;
+    const PlanFiles files = place.files;
+    place.life.reset();
+    place.allocator.drop_plan();
+    begin_life(place);
+    place.files = files;
+  });
+}
+
 /// Steps are looked for now and then where nobody marks them.
 void Session::count_request() {
   if (!finds_steps_ || ++requests_ % Policy().poll != 0 || captures()) return;

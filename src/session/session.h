@@ -98,6 +98,9 @@ class Session {
   void free(void* memory);
   void record_stream(void* memory, Stream stream) const;
   void begin_step();
+  /// What begin_step() has told of so far were no steps: what was planned from them goes, with what was
+  /// saved, and recording begins anew. Waits for a planner at work. Nothing where a session only records.
+  void restart();
   void empty_cache();
 
   /// A capture may have ended: takes back what was freed meanwhile.

@@ -21,7 +21,8 @@ class Counter:
     def __init__(self) -> None:
         """See nothing yet."""
         self.boundaries = 0
-        self.watch = StepWatch(self.boundary)
+        self.restarts: list[int] = []
+        self.watch = StepWatch(self.boundary, lambda: self.restarts.append(self.boundaries))
 
     def boundary(self) -> None:
         """Count a step."""
@@ -97,18 +98,38 @@ def iterate(counter: Counter, paces: list[int]) -> list[int]:
 def test_a_generator_that_steps_once_for_several_of_its_critic_comes_to_lead(
     counter: Counter, pace: int
 ) -> None:
-    assert iterate(counter, [pace] * 6) == [pace, pace, pace + 1, 1, 1, 1]
+    assert iterate(counter, [pace] * 6) == [pace, 1, 1, 1, 1, 1]
+    assert counter.restarts == [pace], "when it comes, and all that repeats is behind it"
 
 
 def test_a_generator_leads_once_its_critic_has_a_pace(counter: Counter) -> None:
-    assert iterate(counter, [9, 9, 3, 3, 3]) == [9, 9, 3, 4, 1]
+    assert iterate(counter, [9, 3, 3, 3]) == [9, 0, 4, 1]
+    assert counter.restarts == [9, 12], "the second time the critic's steps have counted again"
 
 
-@pytest.mark.parametrize("paces", [[1] * 6, [2, 3, 2, 3, 2, 3], [PATIENCE] * 6])
+def test_a_generator_that_is_gone_holds_nothing_up(counter: Counter) -> None:
+    critic = Optimizer()
+    for _ in range(3):
+        counter.watch.has_stepped(critic)
+    counter.watch.has_stepped(Optimizer())
+    gc.collect()
+    counter.watch.has_stepped(critic)
+    assert counter.boundaries == 4
+
+
+@pytest.mark.parametrize(
+    ("paces", "boundaries"),
+    [
+        ([1] * 6, [1] * 6),
+        ([2, 3, 2, 3, 2, 3], [2, 0, 2, 3, 2, 3]),
+        ([5, 40, 40], [5, 40 - PATIENCE + 1, 40]),
+        ([PATIENCE] * 6, [PATIENCE] * 6),
+    ],
+)
 def test_a_critic_leads_that_its_generator_does_not_keep_pace_with(
-    counter: Counter, paces: list[int]
+    counter: Counter, paces: list[int], boundaries: list[int]
 ) -> None:
-    assert iterate(counter, paces) == paces
+    assert iterate(counter, paces) == boundaries
 
 
 def test_an_optimizer_that_stays_away_leads_no_more(counter: Counter) -> None:
@@ -144,3 +165,14 @@ def test_a_step_that_an_optimizer_and_the_first_mark_end_is_one_step(counter: Co
         counter.watch.has_stepped(optimizer)
         counter.watch.mark()
     assert counter.boundaries == 3
+    assert not counter.restarts
+
+
+def test_the_first_mark_behind_several_steps_of_an_optimizer_begins_anew(counter: Counter) -> None:
+    optimizer = Optimizer()
+    for _ in range(3):
+        counter.watch.has_stepped(optimizer)
+    for _ in range(2):
+        counter.watch.mark()
+    assert counter.restarts == [3]
+    assert counter.boundaries == 3 + 1

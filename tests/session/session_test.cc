@@ -334,6 +334,44 @@ TEST_F(SessionTest, KeepsAPlanOfThisRunThatFittedUntilTheJobChanged) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST_F(SessionTest, RestartsWithoutWhatWasMadeOfStepsThatWereNone) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.restart();
+  session.start({.trace_path = folder.file("trace"), .save_path = path});
+  step_until_saved();
+  session.restart();
+  EXPECT_EQ(session.stage(0), "recording");
+  EXPECT_FALSE(session.allocator(0)->follows_plan());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_THAT(session.plan_files(0).removed, StartsWith("steps end elsewhere"));
+  step_until_followed();
+  session.stop();
+  EXPECT_FALSE(session.plan_files(0).saved) << "such a plan does not say how the job begins";
+  EXPECT_FALSE(trace_in(folder.file("trace")).marks.empty()) << "it is of the steps before";
+}
+
+TEST_F(SessionTest, RestartsNoRecordingThatNothingWasPlannedFrom) {
+  // It is that of the job's beginning, from which the plan for the next run is made.
+  const TemporaryFolder folder;
+  session.start({.save_path = folder.file("plan")});
+  step();
+  session.restart();
+  step_until_followed();
+  session.stop();
+  EXPECT_TRUE(session.plan_files(0).saved);
+}
+
+TEST_F(SessionTest, RestartsNothingThatOnlyRecords) {
+  const TemporaryFolder folder;
+  session.start({.trace_path = folder.file("trace"), .follows = false});
+  step();
+  session.restart();
+  step();
+  session.stop();
+  EXPECT_EQ(trace_in(folder.file("trace")).marks.size(), 2U);
+}
+
 TEST_F(SessionTest, SavesNothingWhenOnlyALaterRecordingShowsWhatRepeats) {
   const TemporaryFolder folder;
   session.start({.save_path = folder.file("plan")});
