@@ -148,7 +148,7 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
 Bytes Memory::limit(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
   const Bytes slack = policy_->slack(most);
-  return std::max({most + slack, hold_, std::min(whole_, most + 2 * slack)});
+  return std::max({most + slack, hold_, std::min(whole_, most + slack + std::max(slack, excess_))});
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {

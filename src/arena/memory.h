@@ -93,10 +93,11 @@ class Memory {
   Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
 
   /// Idle memory in this range is reclaimed last. Where `all` of it is used in each step, as much as it lacks
-  /// now may be mapped without moving any, as far as twice the slack reaches.
-  void spare(const Interval& range, bool all = false) {
+  /// now may be mapped without moving any, as far as twice the slack reaches, or the slack and `excess`.
+  void spare(const Interval& range, bool all = false, Bytes excess = 0) {
     spared_ = range;
     whole_ = all ? mapped_ + missing(range) : 0;
+    excess_ = excess;
   }
 
   /// Takes an idle range into use.
@@ -237,7 +238,8 @@ class Memory {
   Bytes most_in_use_ = 0;
   Bytes hold_ = 0;
   Interval spared_;
-  Bytes whole_ = 0;  ///< what would be mapped with all of that, where all is used
+  Bytes whole_ = 0;   ///< what would be mapped with all of that, where all is used
+  Bytes excess_ = 0;  ///< beyond the budget, of which so much may be
   MappingStatistics statistics_;
   std::array<Interval, kRegions> regions_;
   ExtentTable extents_;

@@ -34,17 +34,17 @@ void RuntimeAllocator::begin_step() {
     refused_until_ = 0;
     const Served& last = accounts_.last_step();
     const bool as_planned = follower_ && last.beside_plan() == 0;
+    const bool proves = follower_ && proves_plan(last, follower_->index().planned_in_step(), policy_);
     // Once: what such steps allocate upstream all the same, each would allocate again.
     empties = !std::exchange(was_as_planned_, as_planned) && as_planned && reserved > allocated;
-    if (follower_) {
-      if (proves_plan(last, follower_->index().planned_in_step(), policy_)) follower_->prove();
+    if (proves) follower_->prove();
+    if (follower_)
       follower_->begin_step();
-    } else {
+    else
       excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
-    }
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
-    memory_.spare(plan_range(), as_planned && follower_->uses_all());
+    memory_.spare(plan_range(), proves && follower_->uses_all(), excess_);
     note_arena();
   }
   if (empties) empty_upstream();

@@ -350,6 +350,10 @@ TEST_F(MemoryTest, MovesNothingOfARangeThatIsAllUsedAsFarAsTwiceTheSlackReaches)
   ASSERT_EQ(memory.budget(), 14 * kPage);
   memory.spare(pages(0, 40), true);
   EXPECT_EQ(memory.budget(), 18 * kPage);
+  memory.spare(pages(0, 40), true, 9 * kPage);
+  EXPECT_EQ(memory.budget(), 23 * kPage) << "more was held before";
+  memory.spare(pages(0, 40), false, 9 * kPage);
+  EXPECT_EQ(memory.budget(), 14 * kPage);
   memory.spare(pages(0, 16), true);
   EXPECT_EQ(memory.budget(), 16 * kPage);
   use(pages(6, 16));

@@ -426,6 +426,18 @@ Plan wasteful_plan(const Trace& trace, const Gaps& /*gaps*/) {
   return plan;
 }
 
+/// A plan of which the five largest slots have all of their addresses for themselves.
+Plan scattered_plan(const Trace& trace, const Gaps& /*gaps*/) {
+  Plan plan = plan_step(trace);
+  for (int i = 0; i < 5; ++i) {
+    Slot& slot = *std::ranges::max_element(
+        plan.slots, {}, [&](const Slot& one) { return one.offset < plan.lower_bound ? one.size : 0; });
+    slot.offset = plan.arena;
+    plan.arena += slot.size;
+  }
+  return plan;
+}
+
 TEST_F(LifeCycleTest, APlanThatTakesNoMoreThanTheJobHeldWithoutOneIsFollowed) {
   LifeCycleOptions how = options();
   how.plan = wasteful_plan;
@@ -440,6 +452,33 @@ TEST_F(LifeCycleTest, APlanThatTakesNoMoreThanTheJobHeldWithoutOneIsFollowed) {
   run(life, 6);
   EXPECT_GT(allocator.statistics().excess, 2 * Policy().least_slack);
   EXPECT_TRUE(allocator.follows_plan()) << life.why_no_plan();
+}
+
+TEST_F(LifeCycleTest, NorDoesSuchAPlanMoveMemory) {
+  LifeCycleOptions how = options();
+  how.plan = scattered_plan;
+  LifeCycle life(allocator, how);
+  Program large_program(allocator, 512 * kKiB);
+  const auto step = [&] {
+    life.wait_for_planner();
+    life.begin_step();
+    large_program.step();
+  };
+  // A little that lives keeps much from moving, while the job needs the most.
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(allocator.allocate(3 * kMiB / 2));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 5 != 0) allocator.free(std::exchange(blocks[i], nullptr));
+  }
+  large_program.build();
+  step();
+  for (void* const block : blocks) allocator.free(block);
+  for (int i = 0; i < 7; ++i) step();
+  const RuntimeStatistics now = allocator.statistics();
+  ASSERT_TRUE(allocator.follows_plan()) << life.why_no_plan();
+  EXPECT_EQ(now.last_step.driver_calls, 0);
+  EXPECT_GT(now.arena, now.peaks.requested + 2 * Policy().least_slack) << "and all of its range is held";
+  EXPECT_LE(now.arena, now.peaks.reserved);
 }
 
 TEST_F(LifeCycleTest, APlanThatTakesMoreThanTheJobWouldWithoutIsNotFollowed) {
