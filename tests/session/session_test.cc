@@ -321,6 +321,23 @@ TEST_F(SessionTest, RemovesAPlanOfThisRunThatProvesUnfitToo) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(SessionTest, LeavesThePlanOfAnotherRunAloneWhereItHasSavedNone) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_saved();
+  session.stop();
+  session.start({.save_path = path});  // what it records is not the job's beginning: it saves nothing
+  step_until_followed();
+  session.restart();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  step_until_followed();
+  change_the_job();
+  session.stop();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(session.plan_files(0).removed, "");
+}
+
 TEST_F(SessionTest, KeepsAPlanOfThisRunThatFittedUntilTheJobChanged) {
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
