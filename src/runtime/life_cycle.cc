@@ -194,8 +194,7 @@ void LifeCycle::take_plan() {
   }
   if (plan->plan().shape == StepShape::kFixed && !fit_.steps_repeat()) return record_longer();
   stop_recording();
-  const RuntimeStatistics now = allocator_.statistics();
-  const Bytes excess = now.plans == 0 ? now.excess : 0;  // else it may be what a plan left behind
+  const Bytes excess = followed_ ? 0 : allocator_.statistics().excess;  // else a plan may have left it behind
   const std::string objection = objection_to(plan->plan(), policy_, 0, excess);
   if (objection.empty() && follow(plan, steps_ > 0)) return;
   if (!objection.empty()) allocator_.drop_plan();  // nor does the one before fit any more

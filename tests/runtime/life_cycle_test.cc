@@ -452,6 +452,11 @@ TEST_F(LifeCycleTest, APlanThatTakesNoMoreThanTheJobHeldWithoutOneIsFollowed) {
   run(life, 6);
   EXPECT_GT(allocator.statistics().excess, 2 * Policy().least_slack);
   EXPECT_TRUE(allocator.follows_plan()) << life.why_no_plan();
+
+  allocator.drop_plan();
+  LifeCycle next(allocator, how);
+  run(next, 6);
+  EXPECT_TRUE(allocator.follows_plan()) << next.why_no_plan();
 }
 
 TEST_F(LifeCycleTest, NorDoesSuchAPlanMoveMemory) {
