@@ -40,7 +40,8 @@ class StepWatch:
         self._boundary = boundary
         self._restart = restart
         self._leader: weakref.ref[Any] | None = None
-        self._steps = 0  # of the leader
+        self._told = 0  # boundaries
+        self._in_a_row = 0  # steps of the leader since another's last
         self._others: weakref.WeakKeyDictionary[Any, _Other] = weakref.WeakKeyDictionary()
         self.is_marked = is_marked
         self._hook: Any = None
@@ -68,7 +69,7 @@ class StepWatch:
         self.is_marked = True
         if not was_seen:
             self._boundary()
-        elif self._steps > 1:  # of the leader, for one of the user's
+        elif self._told > 1:  # for one of the user's
             self._restart()
 
     def has_stepped(self, optimizer: object) -> None:
@@ -76,24 +77,29 @@ class StepWatch:
         if self.is_marked:
             return
         leader = self._leader() if self._leader is not None else None
-        if leader is not None and optimizer is not leader and not self._comes_to_lead(optimizer):
-            return
-        if optimizer is not leader:
+        if leader is None:
+            self._leader = weakref.ref(optimizer)
+            self._others.pop(optimizer, None)
+        elif optimizer is not leader:
+            if not self._comes_to_lead(optimizer):
+                return
             self._leader = weakref.ref(optimizer)
             self._others.clear()
-            self._steps = 0
-        self._steps += 1
+        self._in_a_row += 1
         for other in self._others.values():
             other.steps = 0
             other.since += 1
             other.in_question = other.in_question and other.since < PATIENCE
         if not any(other.in_question for other in self._others.values()):
+            self._told += 1
             self._boundary()
 
     def _comes_to_lead(self, optimizer: object) -> bool:
         """Take note that one has stepped that does not lead; whether it leads now."""
-        is_new = optimizer not in self._others
-        other = self._others.setdefault(optimizer, _Other(self._steps))
+        # Later ones may come and go, and each would begin all anew.
+        is_new = optimizer not in self._others and self._told < PATIENCE
+        other = self._others.setdefault(optimizer, _Other(self._in_a_row))
+        self._in_a_row = 0
         pace = other.since if 1 < other.since < PATIENCE else 0
         is_slower = 0 < pace == other.pace
         is_known = is_slower and other.in_question

@@ -107,6 +107,50 @@ def test_a_generator_leads_once_its_critic_has_a_pace(counter: Counter) -> None:
     assert counter.restarts == [9, 12], "the second time the critic's steps have counted again"
 
 
+def test_an_inner_loop_with_an_optimizer_of_its_own_each_time_is_part_of_a_step(counter: Counter) -> None:
+    outer = Optimizer()
+    for _ in range(6):
+        inner = Optimizer()
+        for _ in range(5):
+            counter.watch.has_stepped(inner)
+        counter.watch.has_stepped(outer)
+        del inner
+        gc.collect()
+    assert counter.boundaries == 5 + 5
+    assert counter.restarts == [5]
+
+
+def test_critics_that_step_in_turn_are_no_steps_either(counter: Counter) -> None:
+    critics, generator = (Optimizer(), Optimizer()), Optimizer()
+    for _ in range(6):
+        for _ in range(5):
+            for critic in critics:
+                counter.watch.has_stepped(critic)
+        counter.watch.has_stepped(generator)
+    assert counter.boundaries == 3 * 5 + 4
+    assert counter.restarts == [3 * 5]
+
+
+def test_new_optimizers_behind_one_that_leads_change_nothing(counter: Counter) -> None:
+    leader = Optimizer()
+    for _ in range(6):
+        counter.watch.has_stepped(leader)
+        counter.watch.has_stepped(Optimizer())
+    assert counter.boundaries == 6
+    assert not counter.restarts
+
+
+def test_optimizers_that_come_for_one_step_begin_nothing_anew_in_the_long_run(counter: Counter) -> None:
+    leader = Optimizer()
+    for _ in range(20):
+        for _ in range(5):
+            counter.watch.has_stepped(leader)
+        counter.watch.has_stepped(Optimizer())
+        gc.collect()
+    assert counter.boundaries == 20 * 5
+    assert counter.restarts == [5, 10, 15]
+
+
 def test_a_generator_that_is_gone_holds_nothing_up(counter: Counter) -> None:
     critic = Optimizer()
     for _ in range(3):
