@@ -19,7 +19,8 @@ class _Other:
     since: int  # steps of the leader since its own last
     steps: int = 0  # its own since the leader's last
     pace: int = 0  # steps of the leader between its last two
-    in_question: bool = False  # whether it may be the one to lead
+    in_question: bool = False  # whether it may be slower: its second step tells
+    is_slower: bool = False  # whether there were as many of the leader's steps once more
 
 
 class StepWatch:
@@ -27,8 +28,8 @@ class StepWatch:
 
     A job may have several optimizers in each step: the boundary is where the first one seen, the leader, has
     stepped. If it stays away or is gone, another leads; and so does one that steps once for each so many of
-    the leader's, as a GAN's generator: what repeats is an iteration. When such a one comes, what was seen so
-    far were no steps, and `restart` is called; its second step tells.
+    the leader's, as a GAN's generator: what repeats is an iteration. While one that has come may be such,
+    there is no boundary. If it is, `restart` is called, once: what was seen so far were no steps.
 
     Once mark() was called, only mark() counts.
     """
@@ -40,8 +41,9 @@ class StepWatch:
         self._boundary = boundary
         self._restart = restart
         self._leader: weakref.ref[Any] | None = None
-        self._told = 0  # boundaries
-        self._in_a_row = 0  # steps of the leader since another's last
+        self._steps = 0  # of those that led
+        self._in_a_row = 0  # of them, the leader's since another's last
+        self._has_restarted = False
         self._others: weakref.WeakKeyDictionary[Any, _Other] = weakref.WeakKeyDictionary()
         self.is_marked = is_marked
         self._hook: Any = None
@@ -69,42 +71,48 @@ class StepWatch:
         self.is_marked = True
         if not was_seen:
             self._boundary()
-        elif self._told > 1:  # for one of the user's
-            self._restart()
 
     def has_stepped(self, optimizer: object) -> None:
         """Take note that an optimizer has stepped."""
         if self.is_marked:
             return
         leader = self._leader() if self._leader is not None else None
+        restarts = False
         if leader is None:
-            self._leader = weakref.ref(optimizer)
-            self._others.pop(optimizer, None)
+            self._lead(optimizer)
         elif optimizer is not leader:
-            if not self._comes_to_lead(optimizer):
+            other = self._note(optimizer)
+            if not other.is_slower and other.steps < PATIENCE:
                 return
-            self._leader = weakref.ref(optimizer)
             self._others.clear()
+            self._lead(optimizer)
+            restarts = other.is_slower and not self._has_restarted
+        self._steps += 1
         self._in_a_row += 1
         for other in self._others.values():
             other.steps = 0
             other.since += 1
             other.in_question = other.in_question and other.since < PATIENCE
         if not any(other.in_question for other in self._others.values()):
-            self._told += 1
             self._boundary()
+        if restarts:  # behind what was served by then
+            self._has_restarted = True
+            self._restart()
 
-    def _comes_to_lead(self, optimizer: object) -> bool:
-        """Take note that one has stepped that does not lead; whether it leads now."""
-        # Later ones may come and go, and each would begin all anew.
-        is_new = optimizer not in self._others and self._told < PATIENCE
+    def _lead(self, optimizer: object) -> None:
+        self._leader = weakref.ref(optimizer)
+        self._others.pop(optimizer, None)
+        self._in_a_row = 0
+
+    def _note(self, optimizer: object) -> _Other:
+        """Take note that one has stepped that does not lead."""
+        # Later ones may come and go, and each would hold boundaries up.
+        is_new = optimizer not in self._others and self._steps < PATIENCE
         other = self._others.setdefault(optimizer, _Other(self._in_a_row))
         self._in_a_row = 0
         pace = other.since if 1 < other.since < PATIENCE else 0
-        is_slower = 0 < pace == other.pace
-        is_known = is_slower and other.in_question
-        other.since, other.pace, other.in_question = 0, pace, is_new and pace > 0
+        other.is_slower = 0 < pace == other.pace
+        other.in_question = is_new and pace > 0
+        other.since, other.pace = 0, pace
         other.steps += 1
-        if other.in_question or (is_slower and not is_known):
-            self._restart()
-        return is_slower or other.steps >= PATIENCE
+        return other

@@ -144,11 +144,15 @@ std::optional<Bytes> Memory::fit_at_ends(const Interval& idle, Bytes size, Bytes
   return best;
 }
 
-/// What may be mapped when so much is in use.
-Bytes Memory::limit(Bytes in_use) const {
+Bytes Memory::budget(Bytes in_use) const {
   const Bytes most = std::max(most_in_use_, in_use);
   const Bytes slack = policy_->slack(most);
-  return std::max({most + slack, hold_, std::min(whole_, most + slack + std::max(slack, excess_))});
+  return std::max({most + slack, hold_, std::min(whole_, most + 2 * slack)});
+}
+
+/// What was held before may be again where that saves moving it in each step.
+Bytes Memory::limit(Bytes in_use) const {
+  return std::max(budget(in_use), std::min(whole_, most_mapped_));
 }
 
 std::vector<Interval> Memory::lacking(const Interval& range) const {
@@ -235,6 +239,7 @@ bool Memory::map_extent(const Interval& range) {
   extents_.insert(range);
   free_space.give(range.lower, range.length(), {});
   mapped_ += range.length();
+  most_mapped_ = std::max(most_mapped_, mapped_);
   return true;
 }
 

@@ -73,8 +73,9 @@ class Memory {
   /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
   bool make_room(const Interval& range);
 
-  /// What may be mapped; more is only where too little was idle.
-  [[nodiscard]] Bytes budget() const { return limit(0); }
+  /// What may be mapped, `in_use` bytes being in use or fewer than ever before; more is only where too little
+  /// was idle, or where a range that is spared may be held whole.
+  [[nodiscard]] Bytes budget(Bytes in_use = 0) const;
 
   /// So much may be mapped before any memory is moved, or what the device turns out to have, if that is less;
   /// 0 for no more than is used, and slack.
@@ -93,11 +94,10 @@ class Memory {
   Bytes reclaim_all(const Interval& keep = {}) { return reclaim(kAll, keep); }
 
   /// Idle memory in this range is reclaimed last. Where `all` of it is used in each step, as much as it lacks
-  /// now may be mapped without moving any, as far as twice the slack reaches, or the slack and `excess`.
-  void spare(const Interval& range, bool all = false, Bytes excess = 0) {
+  /// now may be mapped without moving any, as far as twice the slack reaches, or what was mapped at most.
+  void spare(const Interval& range, bool all = false) {
     spared_ = range;
     whole_ = all ? mapped_ + missing(range) : 0;
-    excess_ = excess;
   }
 
   /// Takes an idle range into use.
@@ -235,11 +235,11 @@ class Memory {
   std::atomic<Bytes> addresses_{0};  ///< written once, after base_
   bool were_refused_ = false;        ///< addresses, or the device cannot map
   Bytes mapped_ = 0;
+  Bytes most_mapped_ = 0;
   Bytes most_in_use_ = 0;
   Bytes hold_ = 0;
   Interval spared_;
-  Bytes whole_ = 0;   ///< what would be mapped with all of that, where all is used
-  Bytes excess_ = 0;  ///< beyond the budget, of which so much may be
+  Bytes whole_ = 0;  ///< what would be mapped with all of that, where all is used
   MappingStatistics statistics_;
   std::array<Interval, kRegions> regions_;
   ExtentTable extents_;

@@ -44,7 +44,7 @@ void RuntimeAllocator::begin_step() {
       excess_ = std::max(excess_, held_in_last_step() - memory_.budget());
     // What still lived when the plan was dropped, or what the step did without.
     if (as_planned || (!follower_ && !places_unplanned_)) memory_.reclaim_all(plan_range());
-    memory_.spare(plan_range(), proves && follower_->uses_all(), excess_);
+    memory_.spare(plan_range(), proves && follower_->uses_all());
     note_arena();
   }
   if (empties) empty_upstream();

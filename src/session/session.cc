@@ -105,7 +105,7 @@ void Session::end_lives() {
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
     save_if_settled(place);  // what had to wait for it
-    if (place.life) place.files.followed = fate_of(place);
+    if (place.life && !place.began_anew) place.files.followed = fate_of(place);
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
@@ -120,11 +120,12 @@ void Session::end_service() {
   });
 }
 
-void Session::begin_life(Place& place) {
+/// Of one that begins `anew` the files have been read and written.
+void Session::begin_life(Place& place, bool anew) {
   LifeCycleOptions life = {.device = place.number,
                            .settings = options_.settings,
-                           .plan_path = for_device(options_.plan_path, place.number),
-                           .trace_path = for_device(options_.trace_path, place.number),
+                           .plan_path = anew ? "" : for_device(options_.plan_path, place.number),
+                           .trace_path = anew ? "" : for_device(options_.trace_path, place.number),
                            .record_steps = options_.record_steps,
                            .place_unplanned = options_.follows,  // who only records sees the job as it is
                            .plan = {},
@@ -141,6 +142,7 @@ void Session::begin_life(Place& place) {
   const std::int64_t before = place.allocator.statistics().served.all();
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
   place.begins = before == 0 && place.life->stage() == Stage::kRecording;
+  place.began_anew = anew;
   place.saved = 0;
   place.unfit.clear();
   place.files = {};
@@ -266,27 +268,20 @@ void Session::begin_step() {
 }
 
 void Session::restart() {
+  if (captures()) return;
   const std::scoped_lock lock(life_mutex_);
   if (!runs_ || !options_.follows) return;
-  // A recording from which nothing was planned yet goes on: it may be that of the job's beginning.
-  const auto only_records = [](const Place& place) {
-    return place.life->stage() == Stage::kRecording && !place.allocator.follows_plan();
-  };
-  for_each_place([&](Place& place) {
-    if (only_records(place)) return;
+  for_each_place([this](Place& place) {
+    if (!place.life) return;
     if (place.saver.valid()) place.saver.wait();
     place.unfit = "steps end elsewhere than it has it";
     remove_if_unfit(place);
-  });
-  options_.plan_path.clear();
-  options_.trace_path.clear();
-  for_each_place([&](Place& place) {
-    if (only_records(place)) return;
-    const PlanFiles files = place.files;
+    PlanFiles files = place.files;
+    files.followed = fate_of(place);
+    place.allocator.drop_plan();  // before the place goes out of service, so that no memory goes back
     place.life.reset();
-    place.allocator.drop_plan();
-    begin_life(place);
-    place.files = files;
+    begin_life(place, true);
+    place.files = std::move(files);
   });
 }
 
@@ -429,7 +424,7 @@ PlanFiles Session::plan_files(int device) const {
   const Place* const found = find(device);
   if (found == nullptr) return {};
   PlanFiles files = found->files;
-  if (found->life) files.followed = fate_of(*found);
+  if (found->life && !found->began_anew) files.followed = fate_of(*found);
   return files;
 }
 

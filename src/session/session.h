@@ -99,7 +99,8 @@ class Session {
   void record_stream(void* memory, Stream stream) const;
   void begin_step();
   /// What begin_step() has told of so far were no steps: what was planned from them goes, with what was
-  /// saved, and recording begins anew. Waits for a planner at work. Nothing where a session only records.
+  /// saved, and recording begins anew. Waits for a planner at work, and for a plan that is being saved.
+  /// Nothing where a session only records, and while a CUDA graph is captured.
   void restart();
   void empty_cache();
 
@@ -141,6 +142,7 @@ class Session {
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that is for the next run
     std::string unfit;                   ///< why what was saved is to be removed; empty where it is not
+    bool began_anew = false;             ///< its life did (restart()), without the files
     PlanFiles files;                     ///< but `followed` while `life` knows it; guarded by log_mutex_
     std::function<Plan()> to_save;       ///< makes the plan for the next run
     Stage save_in = Stage::kFollowing;   ///< the stage in which that is done
@@ -159,7 +161,7 @@ class Session {
   bool goes_on(const SessionOptions& options);
   void end_lives();
   void end_service();
-  void begin_life(Place& place);
+  void begin_life(Place& place, bool anew = false);
   static Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;

@@ -99,12 +99,12 @@ def test_a_generator_that_steps_once_for_several_of_its_critic_comes_to_lead(
     counter: Counter, pace: int
 ) -> None:
     assert iterate(counter, [pace] * 6) == [pace, 1, 1, 1, 1, 1]
-    assert counter.restarts == [pace], "when it comes, and all that repeats is behind it"
+    assert counter.restarts == [pace + 1], "once it has come again"
 
 
 def test_a_generator_leads_once_its_critic_has_a_pace(counter: Counter) -> None:
     assert iterate(counter, [9, 3, 3, 3]) == [9, 0, 4, 1]
-    assert counter.restarts == [9, 12], "the second time the critic's steps have counted again"
+    assert counter.restarts == [9 + 4]
 
 
 def test_an_inner_loop_with_an_optimizer_of_its_own_each_time_is_part_of_a_step(counter: Counter) -> None:
@@ -117,7 +117,7 @@ def test_an_inner_loop_with_an_optimizer_of_its_own_each_time_is_part_of_a_step(
         del inner
         gc.collect()
     assert counter.boundaries == 5 + 5
-    assert counter.restarts == [5]
+    assert counter.restarts == [5 + 1]
 
 
 def test_critics_that_step_in_turn_are_no_steps_either(counter: Counter) -> None:
@@ -128,7 +128,7 @@ def test_critics_that_step_in_turn_are_no_steps_either(counter: Counter) -> None
                 counter.watch.has_stepped(critic)
         counter.watch.has_stepped(generator)
     assert counter.boundaries == 3 * 5 + 4
-    assert counter.restarts == [3 * 5]
+    assert counter.restarts == [3 * 5 + 1]
 
 
 def test_new_optimizers_behind_one_that_leads_change_nothing(counter: Counter) -> None:
@@ -140,15 +140,27 @@ def test_new_optimizers_behind_one_that_leads_change_nothing(counter: Counter) -
     assert not counter.restarts
 
 
-def test_optimizers_that_come_for_one_step_begin_nothing_anew_in_the_long_run(counter: Counter) -> None:
+def test_optimizers_that_come_for_one_step_hold_little_up(counter: Counter) -> None:
     leader = Optimizer()
+    others = []
     for _ in range(20):
         for _ in range(5):
             counter.watch.has_stepped(leader)
-        counter.watch.has_stepped(Optimizer())
-        gc.collect()
-    assert counter.boundaries == 20 * 5
-    assert counter.restarts == [5, 10, 15]
+        others.append(Optimizer())
+        counter.watch.has_stepped(others[-1])
+    assert 20 * 5 - 2 * PATIENCE < counter.boundaries < 20 * 5
+    assert not counter.restarts
+
+
+def test_an_optimizer_that_misses_the_first_steps_changes_little(counter: Counter) -> None:
+    # The scaler of its losses has skipped them.
+    assert iterate(counter, [3] + 5 * [1]) == [3, 0, 1, 1, 1, 1]
+    assert not counter.restarts
+
+
+def test_all_begins_anew_once(counter: Counter) -> None:
+    iterate(counter, ([100] + 5 * [5]) * 20)
+    assert len(counter.restarts) == 1
 
 
 def test_a_generator_that_is_gone_holds_nothing_up(counter: Counter) -> None:
@@ -210,13 +222,3 @@ def test_a_step_that_an_optimizer_and_the_first_mark_end_is_one_step(counter: Co
         counter.watch.mark()
     assert counter.boundaries == 3
     assert not counter.restarts
-
-
-def test_the_first_mark_behind_several_steps_of_an_optimizer_begins_anew(counter: Counter) -> None:
-    optimizer = Optimizer()
-    for _ in range(3):
-        counter.watch.has_stepped(optimizer)
-    for _ in range(2):
-        counter.watch.mark()
-    assert counter.restarts == [3]
-    assert counter.boundaries == 3 + 1

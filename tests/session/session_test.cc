@@ -368,15 +368,28 @@ TEST_F(SessionTest, RestartsWithoutWhatWasMadeOfStepsThatWereNone) {
   EXPECT_FALSE(trace_in(folder.file("trace")).marks.empty()) << "it is of the steps before";
 }
 
-TEST_F(SessionTest, RestartsNoRecordingThatNothingWasPlannedFrom) {
-  // It is that of the job's beginning, from which the plan for the next run is made.
+TEST_F(SessionTest, ARestartDoesNotChangeWhatTheSessionIs) {
   const TemporaryFolder folder;
-  session.start({.save_path = folder.file("plan")});
-  step();
-  session.restart();
-  step_until_followed();
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_saved();
   session.stop();
-  EXPECT_TRUE(session.plan_files(0).saved);
+  const SessionOptions options = {
+      .plan_path = path, .trace_path = folder.file("trace"), .save_path = folder.file("another")};
+  session.start(options);
+  ASSERT_TRUE(session.allocator(0)->follows_plan());
+  captures = true;
+  session.restart();
+  EXPECT_TRUE(session.allocator(0)->follows_plan()) << "a capture is not disturbed";
+  captures = false;
+  session.restart();
+  EXPECT_TRUE(std::filesystem::exists(path)) << "a plan that is not to be replaced is not ours";
+  EXPECT_GT(session.plan_files(0).followed.slots, 0);
+  step_until_followed();
+  session.start(options);
+  EXPECT_TRUE(session.allocator(0)->follows_plan()) << "it goes on";
+  session.stop();
+  EXPECT_GT(session.plan_files(0).followed.slots, 0);
 }
 
 TEST_F(SessionTest, RestartsNothingThatOnlyRecords) {
