@@ -131,7 +131,7 @@ tidy() {
       -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
     JOBS=$jobs python3 tools/tidy.py
 }
-shell_lint() { find tools tests .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
+shell_lint() { find tools tests bench .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
 # The site of the documents: no warning, every link and anchor leads somewhere.
 docs() { NO_MKDOCS_2_WARNING=1 mkdocs build --strict; }
 python_lint() { ruff check . && ruff format --check . && mypy; }
