@@ -8,7 +8,8 @@ from typing import Any
 from stweaver import pytorch
 
 # Steps of one other optimizer while the leader makes none, after which that one leads. A GAN's critic makes
-# five or so for one of the generator; a job that has changed its optimizer makes any number.
+# five or so for one of the generator; a job that has changed its optimizer makes any number. Between two
+# steps of one that is slower than the leader lie fewer of the leader's.
 PATIENCE = 16
 
 

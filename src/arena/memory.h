@@ -73,8 +73,8 @@ class Memory {
   /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.
   bool make_room(const Interval& range);
 
-  /// What may be mapped, `in_use` bytes being in use or fewer than ever before; more is only where too little
-  /// was idle, or where a range that is spared may be held whole.
+  /// What may be mapped when so much is in use, or as much as ever was. More is only where too little was
+  /// idle, or in a range that is spared, as far as it was held before.
   [[nodiscard]] Bytes budget(Bytes in_use = 0) const;
 
   /// So much may be mapped before any memory is moved, or what the device turns out to have, if that is less;
