@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import GIB, forked, stweaver
+from common import GIB, forked, ran_out, stweaver
 from train import Run, train
 from workloads.pipeline import PEERS, Job
 
@@ -284,7 +284,7 @@ class Trainer:
                 tried[allocator].append(choice)
                 measured = self.train(case, allocator, choice)
                 yield Attempt(case, allocator, choice, measured)
-                if not measured.error:
+                if not ran_out(measured.error):
                     break
         for other in OTHERS if tried["stweaver"] else ():
             ours = tried["stweaver"][-1]
@@ -326,7 +326,7 @@ class Trainer:
 def measured_of(job: Job, result: dict[str, Any], error: str) -> Measured:
     if error:
         reason = result.get("error", error)
-        error = "out of memory" if "out of memory" in reason else reason[:100]
+        error = "out of memory" if ran_out(reason) else reason[:100]
     if "whole" not in result:
         return Measured(error)
     step = statistics.median(result["seconds"][-MEASURED:])
@@ -366,23 +366,38 @@ def run_table(attempts: list[Attempt], *, timed: bool) -> str:
     return table([*head, "predicted tokens/s", "tokens/s", ""], rows)
 
 
-def fastest(attempts: list[Attempt], allocator: str, *, timed: bool) -> float:
-    """Return the tokens per second of the best that trained; predicted where times mean nothing."""
-    trained = [one for one in attempts if one.allocator == allocator and not one.measured.error]
+def failed(attempts: list[Attempt]) -> bool:
+    """Say whether a run failed in another way than by lack of memory."""
+    return any(one.measured.error and not ran_out(one.measured.error) for one in attempts)
+
+
+def fastest(attempts: list[Attempt], allocator: str, *, timed: bool) -> float | None:
+    """Return the best tokens per second, predicted where times mean nothing; None where a run failed."""
+    mine = [one for one in attempts if one.allocator == allocator]
+    if failed(mine):
+        return None
+    trained = [one for one in mine if not one.measured.error]
     rates = [one.measured.tokens_per_second if timed else one.choice.tokens_per_second for one in trained]
     return max(rates, default=0)
 
 
 def gain_table(attempts: list[Attempt], *, timed: bool) -> str:
     """Show what each allocator trained at best, whoever's configuration that was, and STWeaver's gain."""
+
+    def rate_text(rate: float | None) -> str:
+        return "failed" if rate is None else f"{rate:.0f}" if rate else "does not train"
+
+    def gain_text(ours: float | None, theirs: float | None) -> str:
+        if not ours or theirs is None:
+            return ""
+        return percent(ours / theirs - 1 if theirs else float("inf"))
+
     rows = []
     for case in dict.fromkeys((one.case.job, one.case.limit, one.case.freedom) for one in attempts):
         mine = [one for one in attempts if (one.case.job, one.case.limit, one.case.freedom) == case]
         rates = {name: fastest(mine, name, timed=timed) for name in RESERVED}
-        ours = rates["stweaver"]
-        gains = [percent(ours / rates[other] - 1 if rates[other] else float("inf")) for other in OTHERS]
-        shown = [f"{rate:.0f}" if rate else "does not train" for rate in rates.values()]
-        rows.append([*map(str, case), *shown, *(gains if ours else ["", ""])])
+        gains = [gain_text(rates["stweaver"], rates[other]) for other in OTHERS]
+        rows.append([*map(str, case), *map(rate_text, rates.values()), *gains])
     head = ["job", "limit", "layers", *(f"{name} tokens/s" for name in RESERVED)]
     return table([*head, *(f"over {other}" for other in OTHERS)], rows)
 
@@ -445,7 +460,7 @@ def main() -> int:
     trainer = Trainer(options.out, time.monotonic() + options.seconds)
     attempts = train_all(cases, trainer, timed=timed)
     print("\n" + write_results(attempts, options.out, timed=timed))
-    return 0
+    return int(failed(attempts))
 
 
 if __name__ == "__main__":

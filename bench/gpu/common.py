@@ -210,6 +210,11 @@ def _wait(process: int, log: Path, seconds: float) -> str:
     return f"not done after {seconds:.0f} s: {last_line(log)}"
 
 
+def ran_out(error: str) -> bool:
+    """Tell memory that was too little from every other way to fail: a crash, a time limit."""
+    return "out of memory" in error
+
+
 def last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no output"

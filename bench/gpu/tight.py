@@ -5,8 +5,9 @@
 
 One run without a limit says what the job asks for at its usual size. Then all but `--margin` times that is
 taken from the device, behind every allocator's back, and each allocator's largest size is searched. A plan is
-saved by a run without a limit and used by one with it. Last, the largest size that STWeaver trains without
-ever emptying PyTorch's cache is tried under the default.
+saved by a run without a limit and used by one with it. A run that fails in another way than by lack of memory
+ends its search. Last, the largest size that STWeaver trains without ever emptying PyTorch's cache is tried
+under the default.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import ALLOCATORS, GIB, forked
+from common import ALLOCATORS, GIB, forked, ran_out
 from train import Run, train
 from workloads import pipeline
 
@@ -36,6 +37,14 @@ class Probe:
     error: str
     flushes: int = 0  # of PyTorch's cache, because the driver had nothing left
     tokens_per_second: float = 0.0
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest size that was found to train; 0: none."""
+
+    size: int
+    stopped: str = ""  # why the search did not come to its end
 
 
 @dataclass
@@ -105,16 +114,20 @@ class Search:
         lengths = list(islice(pipeline.lengths(job), len(seconds)))[settled]
         return sum(lengths) * job.micro_batches * job.micro_batch / sum(seconds[settled])
 
-    def largest(self, allocator: str, sizes: list[int]) -> int:
-        """Bisect for the largest of `sizes` that trains; 0 when none does."""
-        good, bad = -1, len(sizes)
-        while bad - good > 1 and time.monotonic() < self.deadline:
+    def largest(self, allocator: str, sizes: list[int]) -> Largest:
+        """Bisect for the largest of `sizes` that trains."""
+        good, bad, stopped = -1, len(sizes), ""
+        while bad - good > 1 and not stopped:
             middle = (good + bad) // 2
-            if self.probe(allocator, sizes[middle]).error:
+            if time.monotonic() >= self.deadline:
+                stopped = f"no time left for {sizes[middle]}"
+            elif not (error := self.probe(allocator, sizes[middle]).error):
+                good = middle
+            elif ran_out(error):
                 bad = middle
             else:
-                good = middle
-        return sizes[good] if good >= 0 else 0
+                stopped = f"{sizes[middle]}: {error}"
+        return Largest(sizes[good] if good >= 0 else 0, stopped)
 
 
 def sizes_around(vary: str, base: int) -> list[int]:
@@ -123,10 +136,10 @@ def sizes_around(vary: str, base: int) -> list[int]:
     return [base * sixteenths // 16 // 8 * 8 for sixteenths in range(10, 18)]
 
 
-def compare(search: Search, best: dict[str, int]) -> str:
+def compare(search: Search, best: dict[str, Largest]) -> str:
     """Try under the default what STWeaver trains without a flush."""
     for allocator in ("saved", "online"):
-        size = best.get(allocator, 0)
+        size = best[allocator].size if allocator in best else 0
         if size and search.probe(allocator, size).flushes == 0:
             default = search.probe("default", size)
             what = default.error or f"trains, after {default.flushes} flushes of its cache"
@@ -134,13 +147,12 @@ def compare(search: Search, best: dict[str, int]) -> str:
     return "STWeaver trains no size without a flush"
 
 
-def report(search: Search, best: dict[str, int]) -> str:
+def report(search: Search, best: dict[str, Largest]) -> str:
     rows = []
-    for allocator, size in best.items():
-        probe = search.probes.get((allocator, size), Probe("none trains"))
-        rows.append(
-            [allocator, str(size), f"{probe.tokens_per_second:.0f}", str(probe.flushes), probe.error or "ok"]
-        )
+    for allocator, largest in best.items():
+        probe = search.probes[allocator, largest.size] if largest.size else Probe("none trains")
+        found = [str(largest.size), f"{probe.tokens_per_second:.0f}", str(probe.flushes)]
+        rows.append([allocator, *found, largest.stopped or probe.error or "ok"])
     return table(("allocator", f"largest {search.vary}", "tokens/s there", "flushes there", ""), rows)
 
 
@@ -174,7 +186,7 @@ def main() -> int:
     text = f"limit {search.limit:.2f} GiB\n\n{report(search, best)}\n\n{compare(search, best)}"
     (options.out / f"tight.{options.job}.md").write_text(text + "\n")
     print("\n" + text)
-    return 0
+    return int(any(largest.stopped for largest in best.values()))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """The ways in: make's targets, the scripts behind them, the benchmark."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import advised
 import pytest
+import tight
 from conftest import ROOT
 
 
@@ -47,3 +50,35 @@ def test_the_benchmark_measures_what_it_is_given(tmp_path: Path) -> None:
     assert (row["name"], row["requests"], row["peak"]) == ("small", 2, 5120)
     assert 0 < row["seconds"] < row["total_seconds"]
     assert row["memory"] > 1 << 20
+
+
+def test_only_a_lack_of_memory_bounds_the_sizes_that_train(tmp_path: Path) -> None:
+    def largest(ends: dict[int, str]) -> tight.Largest:
+        search = tight.Search("gpt2", "sequence", 4, 9, tmp_path, tiny=True, deadline=math.inf)
+        search.probes = {("default", size): tight.Probe(error) for size, error in ends.items()}
+        return search.largest("default", sorted(ends))
+
+    full, late = "OutOfMemoryError: CUDA out of memory.", "not done after 45 s: step 3"
+    assert largest({8: "", 16: "", 24: full, 32: full}) == tight.Largest(16)
+    assert largest({8: full, 16: full}) == tight.Largest(0)
+    assert largest({8: "", 16: "", 24: late, 32: full}) == tight.Largest(16, f"24: {late}")
+
+
+def test_a_run_that_breaks_is_not_one_that_does_not_fit() -> None:
+    choice = advised.Choice(1, 0, 1000, 10, dict.fromkeys(advised.RESERVED, 10.0))
+    case = advised.Case("gpt2", 24, "all", {name: [choice, choice] for name in advised.RESERVED})
+
+    class Trainer(advised.Trainer):
+        def train(self, _case: advised.Case, allocator: str, _choice: advised.Choice) -> advised.Measured:
+            return ends[allocator]
+
+    ends = {
+        "stweaver": advised.Measured("", tokens_per_second=900),
+        "expandable": advised.Measured("out of memory"),
+        "default": advised.Measured("not done after 40 s: step 3"),
+    }
+    attempts = list(Trainer(Path(), math.inf).attempts(case))
+    assert [one.allocator for one in attempts] == ["stweaver", "expandable", "expandable", "default"]
+    cells = [cell.strip() for cell in advised.gain_table(attempts, timed=True).splitlines()[-1].split("|")]
+    assert cells[4:-1] == ["failed", "does not train", "900", "", "trains alone"]
+    assert advised.failed(attempts)
