@@ -1,8 +1,8 @@
 """One check for each of PyTorch's memory features, under whichever allocator is in place.
 
-A check raises when the feature does not work or does not tell the truth; what it returns is a remark. Checks
-of IN_ONE_PROCESS get a job that runs under a plan, and look at blocks that the plan placed. Those of ALONE
-get a process of their own, which has not started CUDA.
+A check raises when the feature does not work or does not tell the truth, and NotTriedError where it cannot be
+tried; what it returns is a remark. Checks of IN_ONE_PROCESS get a job that runs under a plan, and look at
+blocks that the plan placed. Those of ALONE get a process of their own, which has not started CUDA.
 """
 
 import importlib
@@ -21,6 +21,11 @@ import torch
 from torch import Tensor
 
 LONG = 200_000_000  # cycles: about a tenth of a second
+
+
+class NotTriedError(Exception):
+    """Raised by a check that this machine or allocator has nothing for; it says why."""
+
 
 # ---- numbers ----
 
@@ -68,13 +73,12 @@ def memory_summary(job: Job) -> None:
     require("Allocated memory" in text and "GPU reserved memory" in text, "no table")
 
 
-def accelerator_memory(job: Job) -> str:
+def accelerator_memory(job: Job) -> None:
     accelerator: Any = torch.accelerator
     if not hasattr(accelerator, "memory_allocated"):
-        return "this PyTorch has none yet"
+        raise NotTriedError("this PyTorch has none yet")
     grown = growth(job, accelerator.memory_allocated)
     require(grown == PROBE, f"grew by {grown} for {PROBE} bytes")
-    return ""
 
 
 def reset_peak(job: Job) -> None:
@@ -202,17 +206,16 @@ def out_of_memory(job: Job) -> str:
     return text.replace("\n", " ")
 
 
-def switching(job: Job) -> str:
+def switching(job: Job) -> None:
     """Go out of PyTorch's way and in again while the job runs."""
     if job.way == "default":
-        return "nothing to switch"
+        raise NotTriedError("nothing to switch")
     loss = job.step()
     disable()
     job.step()
     stweaver().enable(way=job.way)
     job.plan()
     require(bool(torch.isfinite(loss)), "the loss is not a number")
-    return ""
 
 
 # ---- streams, graphs, pools, threads ----
@@ -500,10 +503,10 @@ def switched_off(way: str, _gpus: int) -> None:
     require(all_ones(reader), "a block was given away while the other stream still read it")
 
 
-def other_device(way: str, gpus: int) -> str:
+def other_device(way: str, gpus: int) -> None:
     """Record a block for a stream of another device."""
     if gpus < 2:
-        return "one GPU: not tried"
+        raise NotTriedError("one GPU")
     start(way)
     side = cuda.Stream(device=1)
     block = torch.ones(32 * MIB, dtype=torch.uint8, device="cuda:0")
@@ -516,13 +519,12 @@ def other_device(way: str, gpus: int) -> str:
     require(not side.query(), "no proof: the stream was done too early")
     require(later.data_ptr() != address, "the block was given away while the other stream was at work")
     side.synchronize()
-    return ""
 
 
-def other_device_captured(way: str, gpus: int) -> str:
+def other_device_captured(way: str, gpus: int) -> None:
     """Free a block in the midst of another device's capture, whose stream it is recorded for."""
     if gpus < 2:
-        return "one GPU: not tried"
+        raise NotTriedError("one GPU")
     start(way)
     block, graph = torch.ones(MIB, device="cuda:0"), cuda.CUDAGraph()
     with cuda.device(1):
@@ -534,7 +536,6 @@ def other_device_captured(way: str, gpus: int) -> str:
             del block
         graph.replay()
     require(doubled.tolist() == [2.0] * 4, "the graph computed something else")
-    return ""
 
 
 ALONE: dict[str, Callable[[str, int], str | None]] = {

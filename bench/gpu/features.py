@@ -4,17 +4,18 @@
 
 Most features are tried in one process for each way; what may break a process gets one of its own, and where
 one ends before its time, its feature is counted as failed and the others go on. What crashes leaves its
-stacks in the log of its feature in --out.
+stacks in the log of its feature in --out. Ends with 1 if a feature failed under any way, or was not reached.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from checks import ALONE, IN_ONE_PROCESS
+from checks import ALONE, IN_ONE_PROCESS, NotTriedError
 from common import forked, read_lines, write_line
 from crash import show_crashes
 from planned_job import WAYS, Job, start
@@ -23,6 +24,7 @@ from report import table
 
 LONGEST = 60.0  # seconds for one process
 STARTED = "start"
+YES, NO, NOT_TRIED, NOT_REACHED = "yes", "no", "not tried", "not reached"
 
 
 def outcome_of(error: BaseException) -> str:
@@ -30,8 +32,19 @@ def outcome_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:160]}".replace("AssertionError: ", "")
 
 
-def write(out: Path, name: str, error: str, remark: str | None, seconds: float) -> None:
-    write_line(out, {"feature": name, "error": error, "remark": remark or "", "seconds": round(seconds, 2)})
+def write(out: Path, name: str, answer: str, remark: str = "", seconds: float = 0) -> None:
+    write_line(out, {"feature": name, "answer": answer, "remark": remark, "seconds": round(seconds, 2)})
+
+
+def try_one(name: str, check: Callable[[], str | None], out: Path) -> None:
+    began = time.monotonic()
+    try:
+        answer, remark = YES, check() or ""
+    except NotTriedError as reason:
+        answer, remark = NOT_TRIED, str(reason)
+    except Exception as error:
+        answer, remark = NO, outcome_of(error)
+    write(out, name, answer, remark, time.monotonic() - began)
 
 
 def try_together(way: str, names: list[str], out: Path) -> None:
@@ -39,23 +52,9 @@ def try_together(way: str, names: list[str], out: Path) -> None:
     start(way)
     job = Job(way)
     job.plan()
-    write(out, STARTED, "", None, 0)
+    write(out, STARTED, YES)
     for name in names:
-        began, error, remark = time.monotonic(), "", None
-        try:
-            remark = IN_ONE_PROCESS[name](job)
-        except Exception as raised:
-            error = outcome_of(raised)
-        write(out, name, error, remark, time.monotonic() - began)
-
-
-def try_alone(way: str, name: str, gpus: int, out: Path) -> None:
-    began, error, remark = time.monotonic(), "", None
-    try:
-        remark = ALONE[name](way, gpus)
-    except Exception as raised:
-        error = outcome_of(raised)
-    write(out, name, error, remark, time.monotonic() - began)
+        try_one(name, partial(IN_ONE_PROCESS[name], job), out)
 
 
 def try_all(way: str, names: list[str], gpus: int, folder: Path, deadline: float) -> None:
@@ -70,16 +69,16 @@ def try_all(way: str, names: list[str], gpus: int, folder: Path, deadline: float
         began = not untried(out, [STARTED])
         ended = waiting[:1] if began else waiting  # the first one ended the process, or none was reached
         for name in ended:
-            write(out, name, error, None, 0)
+            write(out, name, NO, error)
         waiting = waiting[len(ended) :]
     for name in (name for name in ALONE if name in names):
         limit = min(LONGEST, deadline - time.monotonic())
         if limit < 1:
             break
         log = folder / f"features.{way}.{list(ALONE).index(name)}.log"
-        error = forked(partial(try_alone, way, name, gpus, out), log, limit)
+        error = forked(partial(try_one, name, partial(ALONE[name], way, gpus), out), log, limit)
         if untried(out, [name]):
-            write(out, name, error or "ended early", None, 0)
+            write(out, name, NO, error or "ended early")
 
 
 def untried(out: Path, names: list[str]) -> list[str]:
@@ -90,8 +89,8 @@ def untried(out: Path, names: list[str]) -> list[str]:
 def cell(folder: Path, way: str, name: str) -> str:
     for line in read_lines(folder / f"features.{way}.jsonl"):
         if line["feature"] == name:
-            return f"no: {line['error'][:70]}" if line["error"] else "yes"
-    return "not tried"
+            return f"{line['answer']}: {line['remark'][:70]}" if line["remark"] else str(line["answer"])
+    return NOT_REACHED
 
 
 def count_gpus() -> int:
@@ -123,10 +122,11 @@ def main() -> int:
     (options.out / "features.md").write_text(text + "\n")
     for way in options.ways:
         for line in read_lines(options.out / f"features.{way}.jsonl"):
-            if line["error"] or line["remark"]:
-                print(f"{way}: {line['feature']}: {line['error'] or line['remark']}")
+            if line["remark"]:
+                print(f"{way}: {line['feature']}: {line['answer']}: {line['remark']}")
     print("\n" + text)
-    return int(any("no: " in cells[1] for cells in rows))
+    bad = f"{NO}: ", NOT_REACHED
+    return int(any(shown.startswith(bad) for _, *answers in rows for shown in answers))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import advised
+import checks
+import features
 import pytest
 import tight
 from conftest import ROOT
@@ -82,3 +84,27 @@ def test_a_run_that_breaks_is_not_one_that_does_not_fit() -> None:
     cells = [cell.strip() for cell in advised.gain_table(attempts, timed=True).splitlines()[-1].split("|")]
     assert cells[4:-1] == ["failed", "does not train", "900", "", "trains alone"]
     assert advised.failed(attempts)
+
+
+def test_a_feature_that_cannot_be_tried_is_not_said_to_work(tmp_path: Path) -> None:
+    def needs_two() -> None:
+        checks.other_device("wrapper", gpus=1)
+
+    features.try_one("other device", needs_two, tmp_path / "features.wrapper.jsonl")
+    assert features.cell(tmp_path, "wrapper", "other device") == "not tried: one GPU"
+    assert features.cell(tmp_path, "wrapper", "memory_stats") == "not reached"
+
+
+@pytest.mark.parametrize(("answer", "status"), [("yes", 0), ("not tried", 0), ("no", 1), (None, 1)])
+def test_features_fail_where_one_fails_under_any_way(
+    answer: str | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def try_all(way: str, names: list[str], _gpus: int, folder: Path, _deadline: float) -> None:
+        said = answer if way == "pluggable" else "yes"
+        for name in names if said else []:
+            features.write(folder / f"features.{way}.jsonl", name, str(said), "" if said == "yes" else "why")
+
+    monkeypatch.setattr(features, "try_all", try_all)
+    monkeypatch.setattr(features, "show_crashes", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["features.py", "--out", str(tmp_path), "--only", "MemPool"])
+    assert features.main() == status
