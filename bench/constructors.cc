@@ -114,11 +114,17 @@ void print_all_without(std::span<char*> paths) {
 
 int main(int argc, char** argv) {
   try {
-    const std::span<char*> arguments(argv + 1, static_cast<std::size_t>(argc - 1));
-    if (!arguments.empty() && arguments.front() == std::string_view("--without")) {
-      stweaver::print_all_without(arguments.subspan(1));
+    std::span<char*> paths(argv + 1, static_cast<std::size_t>(argc - 1));
+    const bool without = !paths.empty() && paths.front() == std::string_view("--without");
+    if (without) paths = paths.subspan(1);
+    if (paths.empty()) {
+      fmt::print(stderr, "usage: constructors [--without] TRACE...\n");
+      return 2;
+    }
+    if (without) {
+      stweaver::print_all_without(paths);
     } else {
-      for (const char* path : arguments) stweaver::print_job(path);
+      for (const char* path : paths) stweaver::print_job(path);
     }
     return 0;
   } catch (const std::exception& error) {

@@ -486,7 +486,9 @@ double check_row(const Row& row) {
 /// The number of rows of checks.csv that are not met.
 std::size_t check_values(const std::string& data) {
   constexpr double kTolerance = 1e-10;
-  const std::vector<Row> rows = read_table(fs::path(data) / "checks.csv");
+  const fs::path file = fs::path(data) / "checks.csv";
+  const std::vector<Row> rows = read_table(file);
+  if (rows.empty()) fail(file.string(), ": no values to compare with; is the file complete?");
   double worst = 0;
   std::size_t wrong = 0;
   for (const Row& row : rows) {
@@ -527,6 +529,7 @@ std::size_t check_fronts(const Options& options) {
     ++wrong;
     fmt::print("front of {} M={}: error {:.2g}\n", instance.name(), instance.objectives, error);
   }
+  if (count == 0) fail(options.data, ": fronts/ has none of the fronts asked for; is the folder complete?");
   fmt::print("fronts: {} compared, {} wrong, largest error {:.2g}\n", count, wrong, worst);
   return wrong;
 }

@@ -1,16 +1,14 @@
-// varying [--family NAME] [--seeds N] [--first N] [--steps N] [--online] [--each] [--write FOLDER]: jobs
-// whose batches change from step to step, made up from seeds. Each family's distribution over the seeds: what
-// share of what is reserved was asked for, with a plan from the first third of the steps and under PyTorch's
-// allocators; --online: without a plan from before, too; --each: a line for each job. The last column is what
-// STWeaver reserves by what native reserves, at worst. Adversaries get a second table with --online: the
-// allocators' own time on the host, both in this run. --write: the jobs as traces for the command, no table.
+// varying [--family NAME] [--seeds N] [--steps N] [--online]: jobs whose batches change from step to step,
+// made up from seeds. Each family's distribution over the seeds: what share of what is reserved was asked
+// for, with a plan from the first third of the steps and under PyTorch's allocators; --online: without a plan
+// from before, too. The last column is what STWeaver reserves by what native reserves, at worst. Adversaries
+// get a second table with --online: the allocators' own time on the host, both in this run.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -32,11 +30,8 @@ namespace {
 struct Options {
   std::optional<std::string> family;
   int seeds = 20;
-  int first = 1;
   int steps = 24;
   bool online = false;
-  bool each = false;
-  std::string folder;
 };
 
 /// One quantity over all seeds.
@@ -178,44 +173,20 @@ void print_row(const std::string& name, const Outcomes& all, bool online) {
   std::fflush(stdout);
 }
 
-void print_job(const Comparison& job) {
-  fmt::print("  {:<16}{:>8} requests {:7.2f} GiB{:8.2f}{:8.2f}{:8.2f}", job.trace, job.requests,
-             to_gib(job.requested_peak), 100 * job.native.efficiency, 100 * job.expandable.efficiency,
-             100 * job.stweaver.replay.efficiency());
-  if (job.online)
-    fmt::print("{:8.2f}  plans {}", 100 * job.online->replay.efficiency(), job.online->statistics.plans);
-  fmt::print("\n");
-  std::fflush(stdout);
-}
-
-void write(const Trace& trace, const std::string& folder) {
-  std::string name = trace.name;
-  std::replace(name.begin(), name.end(), ' ', '_');
-  std::filesystem::create_directories(folder);
-  write_trace_file(trace, file_sink(std::filesystem::path(folder) / (name + ".trace")));
-}
-
 void run(const Options& options) {
-  if (options.folder.empty()) print_head(options.online);
+  print_head(options.online);
   std::vector<std::pair<std::string, Outcomes>> adversaries;
   for (std::size_t f = 0; f < kFamilies; ++f) {
     const auto family = static_cast<Family>(f);
     if (options.family && *options.family != name_of(family)) continue;
     Outcomes outcomes;
-    for (int i = 0; i < options.seeds; ++i) {
-      const Trace trace = make_job(
-          family, static_cast<std::uint64_t>(options.first) + static_cast<std::uint64_t>(i), options.steps);
-      if (!options.folder.empty()) {
-        write(trace, options.folder);
-        continue;
-      }
-      const Comparison job = compare(trace, {}, options.online);
-      add(outcomes, job);
-      if (options.each) print_job(job);
+    for (int seed = 1; seed <= options.seeds; ++seed) {
+      const Trace trace = make_job(family, static_cast<std::uint64_t>(seed), options.steps);
+      add(outcomes, compare(trace, {}, options.online));
       if (options.online && f >= kFirstAdversary) add_costs(outcomes, trace);
     }
-    if (options.folder.empty()) print_row(std::string(name_of(family)), outcomes, options.online);
-    if (options.folder.empty() && options.online && f >= kFirstAdversary)
+    print_row(std::string(name_of(family)), outcomes, options.online);
+    if (options.online && f >= kFirstAdversary)
       adversaries.emplace_back(name_of(family), std::move(outcomes));
   }
   if (adversaries.empty()) return;
@@ -225,6 +196,15 @@ void run(const Options& options) {
       "calls to map or unmap in 1000 requests (least, median, most)\n\n{:<13}{:>8}{:>10}{:^30}{:^24}\n",
       "family", "native", "STWeaver", "ratio", "calls");
   for (const auto& [name, outcomes] : adversaries) print_costs(name, outcomes);
+}
+
+std::string family_named(const std::string& name) {
+  std::string all;
+  for (std::size_t f = 0; f < kFamilies; ++f) {
+    if (name == name_of(static_cast<Family>(f))) return name;
+    all.append(f > 0 ? ", " : "").append(name_of(static_cast<Family>(f)));
+  }
+  fail("no family ", name, "; there are ", all);
 }
 
 Options parse(int count, char** words) {
@@ -244,19 +224,13 @@ Options parse(int count, char** words) {
       return parsed;
     };
     if (word == "--family") {
-      options.family = value();
+      options.family = family_named(value());
     } else if (word == "--seeds") {
       options.seeds = number();
-    } else if (word == "--first") {
-      options.first = number();
     } else if (word == "--steps") {
       options.steps = number();
     } else if (word == "--online") {
       options.online = true;
-    } else if (word == "--each") {
-      options.each = true;
-    } else if (word == "--write") {
-      options.folder = value();
     } else {
       fail("unknown option ", word);
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import advised
 import checks
+import compare
 import features
 import pytest
 import tight
@@ -108,3 +109,27 @@ def test_features_fail_where_one_fails_under_any_way(
     monkeypatch.setattr(features, "show_crashes", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["features.py", "--out", str(tmp_path), "--only", "MemPool"])
     assert features.main() == status
+
+
+def test_two_rounds_are_compared_with_what_failed_and_what_was_cut_off(tmp_path: Path) -> None:
+    def rounds(name: str, **runs: tuple[int, str]) -> compare.Runs:
+        some = {
+            allocator: {"peak": 1 << 30, "reserved_by_step": [1 << 30] * steps, "error": error}
+            for allocator, (steps, error) in runs.items()
+        }
+        (tmp_path / name).write_text(json.dumps({"jobs": {"trainer": {"runs": some}}}))
+        return compare.runs_of(tmp_path / name)
+
+    first = rounds("first", default=(8, ""), first=(8, ""), second=(8, ""))
+    second = rounds("second", default=(8, ""), first=(3, "exit 1: MemoryError"), second=(4, ""), held=(8, ""))
+    table, notes = compare.comparison(first, second, steps=False).split("\n\n")
+    assert [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines()[2:]] == [
+        ["default", "1.00", "1.00", "0.00 %", "8 of 8"],
+        ["first", "1.00", "failed", "-", "-"],
+        ["second", "1.00", "1.00", "0.00 %", "4 of 4"],
+    ]
+    assert notes.splitlines() == [
+        "trainer, first, second: exit 1: MemoryError",
+        "trainer, second: 8 steps in the first, 4 in the second",
+        "trainer, held: not in the first",
+    ]
