@@ -22,6 +22,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -107,9 +108,24 @@ def split(table: Path, part: Part, folder: Path) -> tuple[Path, Path]:
 
 
 def advise(*arguments: str | Path) -> Any:  # noqa: ANN401  (a JSON document)
-    """Run the command and return its document."""
+    """Run the command on a table and return its document; say which rows it left out, and why."""
     command = [COMMAND, "advise", *arguments, "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr.strip())
+    answer = json.loads(done.stdout)
+    for reason in answer["left_out"]:
+        print(f"{Path(arguments[1]).stem}: left out: {reason}", file=sys.stderr)
+    return answer
+
+
+def rows_predicted(answer: Prediction) -> str:
+    """Count the rows of a table that were predicted; of how many, where some were left out."""
+    return of_all(len(answer["predictions"]), len(answer["left_out"]))
+
+
+def of_all(rows: int, left_out: int) -> str:
+    return f"{rows} of {rows + left_out}" if left_out else str(rows)
 
 
 # Rates that not every table has, or tells: guesses, as all of them below. Megatron's products reach what the
@@ -198,7 +214,8 @@ def judge_parts(table: Path, folder: Path, *, plain: bool) -> list[Prediction]:
         fit, rest = split(table, part, folder)
         constants = folder / f"{table.stem}{number or ''}.json"
         fitted = fitted_on(fit, table.stem, constants, plain=plain)
-        answers.append(advise("--predict", rest, "--constants", constants) | {"fitted": fitted["rows"]})
+        answer: Prediction = advise("--predict", rest, "--constants", constants)
+        answers.append(answer | {"fitted": fitted["rows"], "judged": rows_predicted(answer)})
     return answers
 
 
@@ -226,15 +243,16 @@ def judge_time(data: Path, *, plain: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         for table in PARTS:
             answers = judge_parts(data / f"{table}.csv", Path(name), plain=plain)
-            cells = [table, counts("fitted", answers), counts("rows", answers)]
+            cells = [table, counts("fitted", answers), counts("judged", answers)]
             cells += [cell(measure, answers) for measure in MEASURES]
             cells += [counts("ranked_models", answers), counts("choices", answers)]
             print(f"| {' | '.join(cells)} |")
         heads = ["table", "rows", "alike as jobs", "their mean error", "of all rows", "rank correlation"]
         print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-        rows = {table: advise("--predict", data / f"{table}.csv")["predictions"] for table in PARTS}
-        for table in PARTS:
-            print(f"| {table} | {floor(rows[table])} |")
+        found = {table: advise("--predict", data / f"{table}.csv") for table in PARTS}
+        rows = {table: answer["predictions"] for table, answer in found.items()}
+        for table, answer in found.items():
+            print(f"| {table} | {rows_predicted(answer)} | {floor(rows[table])} |")
         print(
             f"\n| table | {' | '.join(f'{error:.0%}' for error in ERRORS)} |\n|{'---|' * (len(ERRORS) + 1)}"
         )
@@ -250,7 +268,7 @@ def floor(rows: list[Prediction]) -> str:
     alike = [group for group in groups.values() if len(group) > 1]
     errors = [error for group in alike for error in errors_of_median(group)]
     own = f"{statistics.mean(errors):.2%}" if errors else "-"
-    return f"{len(rows)} | {len(errors)} | {own} | {sum(errors) / len(rows):.2%} | {repeated_ranks(alike)}"
+    return f"{len(errors)} | {own} | {sum(errors) / len(rows):.2%} | {repeated_ranks(alike)}"
 
 
 def errors_of_median(group: list[Prediction]) -> list[float]:
@@ -347,13 +365,17 @@ SHAPE += ["experts", "topk", "moe_ffn", "shared_ffn"]
 RANKS = 8  # that share the optimizer states of these jobs
 
 
-def table_of_traces(manifest: Path, path: Path) -> list[str]:
-    """Write the jobs of one pipeline rank as a table of peaks, in requested bytes; returns their names."""
+FIRST_ROW = 2  # the line of a table's first row, behind its head
+
+
+def table_of_traces(manifest: Path, path: Path) -> dict[int, str]:
+    """Write the jobs of one pipeline rank as a table of peaks, in requested bytes; their names, by line."""
     rows = []
     names = []
     for name, job in json.loads(manifest.read_text()).items():
         command = job["command"]
         if "pp" not in command:
+            print(f"{name}: left out: not a rank of a pipeline", file=sys.stderr)
             continue
         names.append(name)
         row: dict[str, Any] = dict(zip(SHAPE, SHAPES[command["model"]].split(), strict=True))
@@ -364,7 +386,7 @@ def table_of_traces(manifest: Path, path: Path) -> list[str]:
         row["peak_allocated_bytes"] = round(job["peak_requested_gib"] * 2**30)
         rows.append(row)
     write_table(path, rows)
-    return names
+    return dict(enumerate(names, FIRST_ROW))
 
 
 UNITS = {"GB": 10**9, "GiB": 2**30}
@@ -427,12 +449,14 @@ def job_of(given: Row) -> dict[str, Any]:
 def table_of_tables(source: Path, path: Path) -> dict[int, str]:
     """Write the table with what is known of its jobs besides; returns what the rows are called, by line."""
     with source.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+        given = list(csv.DictReader(file))
     known = set(ARGUMENTS) - {BRIDGE}
-    rows = [row for row in rows if row["source"].startswith(BRIDGE) or row["model"] in known]
+    rows = [row for row in given if row["source"].startswith(BRIDGE) or row["model"] in known]
+    if unknown := len(given) - len(rows):
+        print(f"{source.stem}: left out: {unknown} rows of jobs that ARGUMENTS lacks", file=sys.stderr)
     write_table(path, [row | job_of(row) for row in rows])
     names = {}
-    for line, row in enumerate(rows, start=2):
+    for line, row in enumerate(rows, FIRST_ROW):
         layout = f"tp{row['tp']} pp{row['pp']} vp{row['vp']}"
         rank = row["where"].partition(",")[0]
         names[line] = ", ".join([row["model"], layout, rank, row["recompute"], row["allocator"]])
@@ -456,11 +480,21 @@ def memory_error(row: Prediction) -> float:
 SUMMARY = "| table | rows | mean error | median | worst |\n|---|---|---|---|---|"
 
 
-def summary(name: str, rows: list[Prediction]) -> str:
+def summary(name: str, rows: list[Prediction], left_out: int = 0) -> str:
     """One line of the table."""
     errors = sorted(abs(memory_error(row)) for row in rows)
     mean = statistics.mean(errors)
-    return f"| {name} | {len(rows)} | {mean:.1%} | {statistics.median(errors):.1%} | {errors[-1]:.1%} |"
+    count = of_all(len(rows), left_out)
+    return f"| {name} | {count} | {mean:.1%} | {statistics.median(errors):.1%} | {errors[-1]:.1%} |"
+
+
+def print_peaks(head: str, names: dict[int, str], rows: list[Prediction]) -> None:
+    """Print predicted beside measured peaks; `names` are those of the lines of the table."""
+    print(f"| {head} | measured GiB | predicted GiB | error |\n|---|---|---|---|")
+    for row in rows:
+        sizes = f"{row['measured_bytes'] / 2**30:.2f} | {row['predicted_bytes'] / 2**30:.2f}"
+        print(f"| {names[row['line']]} | {sizes} | {memory_error(row):+.1%} |")
+    print()
 
 
 def judge_memory(data: Path, traces: Path) -> None:
@@ -468,30 +502,24 @@ def judge_memory(data: Path, traces: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "traces.csv"
         names = table_of_traces(traces / "manifest.json", table)
-        jobs = advise("--predict", table)["predictions"]
-        tables = Path(folder) / "tables.csv"
+        jobs = advise("--predict", table)
+        tables = Path(folder) / "memory_tables.csv"
         described = table_of_tables(data / "memory_tables.csv", tables)
-        answer = advise("--predict", tables)
-    print("| memory_tables | measured GiB | predicted GiB | error |\n|---|---|---|---|")
-    for job in answer["predictions"]:
-        name = described[job["line"]]
-        sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
-        print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
-    print("\n| trace | measured GiB | predicted GiB | error |\n|---|---|---|---|")
-    for name, job in zip(names, jobs, strict=True):
-        sizes = f"{job['measured_bytes'] / 2**30:.2f} | {job['predicted_bytes'] / 2**30:.2f}"
-        print(f"| {name} | {sizes} | {memory_error(job):+.1%} |")
-    rows = advise("--predict", data / "megatron_ci.csv")["predictions"]
+        others = advise("--predict", tables)
+    print_peaks("memory_tables", described, others["predictions"])
+    print_peaks("trace", names, jobs["predictions"])
+    megatron = advise("--predict", data / "megatron_ci.csv")
+    rows = megatron["predictions"]
     dense = [row for row in rows if row["model"].startswith("gpt")]
     moe = [row for row in rows if not row["model"].startswith("gpt")]
     titan = [row for row in advise("--predict", data / "torchtitan.csv")["predictions"] if "reserved" in row]
-    print(f"\n{SUMMARY}")
-    print(summary("traces", jobs))
-    print(summary("megatron_ci", rows))
+    print(SUMMARY)
+    print(summary("traces", jobs["predictions"], len(jobs["left_out"])))
+    print(summary("megatron_ci", rows, len(megatron["left_out"])))
     print(summary("megatron_ci, dense", dense))
     print(summary("megatron_ci, experts", moe))
     print(summary("torchtitan, reserved", titan))
-    print(summary("memory_tables", answer["predictions"]))
+    print(summary("memory_tables", others["predictions"], len(others["left_out"])))
 
 
 def main() -> None:

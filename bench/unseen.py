@@ -11,10 +11,11 @@ torchtitan's constants and by some that are fitted on every second row.
 
 import argparse
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
-from advise import FOLDER_OF_SETS, START, Row, advise, start_of, write_table
+from advise import FIRST_ROW, FOLDER_OF_SETS, START, Row, advise, rows_predicted, start_of, write_table
 
 HEAD = "| rows | constants | number | mean error | median | as one | rank correlation |\n" + "|---" * 7 + "|"
 
@@ -31,7 +32,8 @@ def judge_rows(what: str, whose: str, rows: list[Row], folder: Path, *options: s
     left = [abs(ratio / statistics.median(of) - 1) for of in errors.values() for ratio in of]
     found = answer["mean_absolute_error"], answer["median_absolute_error"], statistics.mean(left)
     rank = "-" if answer["rank_correlation"] is None else f"{answer['rank_correlation']:.3f}"
-    print(f"| {what} | {whose} | {len(rows)} | {' | '.join(f'{error:.1%}' for error in found)} | {rank} |")
+    said = [rows_predicted(answer), *(f"{error:.1%}" for error in found), rank]
+    print(f"| {what} | {whose} | {' | '.join(said)} |")
 
 
 # ---- papers ----
@@ -174,7 +176,8 @@ def judge_peaks() -> None:
     with tempfile.TemporaryDirectory() as name:
         table = Path(name) / "peaks.csv"
         write_table(table, rows)
-        for row, found in zip(rows, advise("--predict", table)["predictions"], strict=True):
+        for found in advise("--predict", table)["predictions"]:
+            row = rows[found["line"] - FIRST_ROW]
             measured, predicted = (found[key] / 2**30 for key in ("measured_bytes", "predicted_bytes"))
             what = f"{row['seq']} | {row['vocab']} | {measured:.2f} | {predicted:.2f}"
             print(f"| {what} | {predicted / measured - 1:+.1%} |")
@@ -226,7 +229,10 @@ def foundry_row(cells: list[str]) -> Row:
 def judge_foundry(readme: Path) -> None:
     """Predict with the built-in set, and with one that was fitted on every second row."""
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readme.read_text().splitlines()]
-    rows = [foundry_row(cells) for cells in lines if len(cells) == 20 and cells[14] in {"amp_bf16", "bf16"}]
+    runs = [cells for cells in lines if len(cells) == 20 and cells[2].isdigit()]
+    rows = [foundry_row(cells) for cells in runs if cells[14] in {"amp_bf16", "bf16"}]
+    if others := len(runs) - len(rows):
+        print(f"{readme}: left out: {others} rows that are not of bf16", file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
         half, constants = Path(name) / "half.csv", Path(name) / "constants.json"
         write_table(half, rows[::2])

@@ -14,6 +14,7 @@ import compare
 import features
 import pytest
 import tight
+import unseen
 from conftest import ROOT
 
 
@@ -133,3 +134,13 @@ def test_two_rounds_are_compared_with_what_failed_and_what_was_cut_off(tmp_path:
         "trainer, second: 8 steps in the first, 4 in the second",
         "trainer, held: not in the first",
     ]
+
+
+def test_rows_that_cannot_be_predicted_are_not_counted_as_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = unseen.rows_of_paper(*unseen.PAPERS["2104.04473, table 2"])
+    unseen.judge_rows("some", "megatron's", [*rows, rows[0] | {"heads": "7"}], tmp_path)
+    out, err = capsys.readouterr()
+    assert out.split(" | ")[2] == "6 of 7"
+    assert err.startswith("rows: left out: line 8: ")
