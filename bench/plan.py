@@ -37,7 +37,13 @@ def examples() -> list[Path]:
 
 def files(paths: list[Path]) -> list[Path]:
     """Put the planning instances below each folder in its place."""
-    return [file for path in paths for file in (sorted(path.rglob("*.csv")) if path.is_dir() else [path])]
+    found = []
+    for path in paths:
+        some = sorted(path.rglob("*.csv")) if path.is_dir() else [path]
+        if not some:
+            raise SystemExit(f"bench: {path}: no .csv below this folder; name traces one by one")
+        found += some
+    return found
 
 
 def measure(command: Path, path: Path, timeout: float) -> Row:
@@ -110,10 +116,11 @@ def main() -> int:
     options = parser.parse_args()
     if not options.command.is_file():
         raise SystemExit(f"bench: {options.command} is missing: run make build")
+    paths = files(options.paths) or examples()
     rows = []
     if not options.json:
         print(HEADER)
-    for path in files(options.paths) or examples():
+    for path in paths:
         rows.append(measure(options.command.resolve(), path, options.timeout))
         if not options.json:
             print(line(rows[-1]), flush=True)

@@ -4,7 +4,8 @@
 
 Most features are tried in one process for each way; what may break a process gets one of its own, and where
 one ends before its time, its feature is counted as failed and the others go on. What crashes leaves its
-stacks in the log of its feature in --out. Ends with 1 if a feature failed under any way, or was not reached.
+stacks in the log of its feature in --out. The exit status is 1 if a feature failed under any
+way, or was not reached.
 """
 
 import argparse

@@ -4,7 +4,8 @@
     python3 bench/live/layouts.py tp4_sp pp4_last --json layouts.json
 
 The model is a Llama of megatron-core on eight GPUs, one rank of which is trained. What that needs is
-installed as for run.py; the prediction is that of build/release/stweaver.
+installed as for run.py; the prediction is that of build/release/stweaver. Layouts that fail or that cannot be
+predicted are named, and the others go on; the exit status is 1 then.
 """
 
 import argparse
@@ -147,14 +148,18 @@ LAYOUTS = {
 }
 
 
-def main() -> None:
+def main() -> int:
     chosen = arguments()
     setting = run.Setting(chosen.python or str(environment.ensure()), chosen.out.resolve(), "h200", False)
-    measured = {name: measure(name, setting) for name in chosen.layouts or LAYOUTS}
-    predicted = predict(measured)
+    wanted = chosen.layouts or LAYOUTS
+    peaks = {name: peak for name in wanted if (peak := measure(name, setting)) is not None}
+    if not peaks:
+        return 1
+    predicted = predict(peaks)
     if chosen.json:
         chosen.json.write_text(json.dumps(predicted, indent=1) + "\n")
-    print(table(predicted))
+    print(table(predicted, len(wanted) - len(predicted)))
+    return int(len(predicted) < len(wanted))
 
 
 def arguments() -> argparse.Namespace:
@@ -173,29 +178,27 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-def measure(name: str, setting: run.Setting) -> int:
-    """Train a rank; the most that it asked for, in bytes."""
+def measure(name: str, setting: run.Setting) -> int | None:
+    """Train a rank; the most that it asked for, in bytes, or None where it fails."""
     folder = setting.out / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     result: Any = run.run(LAYOUTS[name].job(), "default", folder, setting)
-    if result["error"]:
-        raise SystemExit(f"{name}: {result['error']}")
     print(f"{name}: {report.line(result)}", file=sys.stderr, flush=True)
-    return int(result["asked"])
+    return None if result["error"] else int(result["asked"])
 
 
-def predict(measured: dict[str, int]) -> dict[str, advise.Prediction]:
-    """Ask the advisor for the same ranks."""
+def predict(peaks: dict[str, int]) -> dict[str, advise.Prediction]:
+    """Ask the advisor for the same ranks; those that it can predict."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layouts.csv"
-        advise.write_table(path, [LAYOUTS[name].row(peak) for name, peak in measured.items()])
+        advise.write_table(path, [LAYOUTS[name].row(peak) for name, peak in peaks.items()])
         answer = advise.advise("--predict", path)
-    assert not answer["left_out"], answer["left_out"]
-    return dict(zip(measured, answer["predictions"], strict=True))
+    names = dict(enumerate(peaks, advise.FIRST_ROW))
+    return {names[row["line"]]: row for row in answer["predictions"]}
 
 
-def table(rows: dict[str, advise.Prediction]) -> str:
+def table(rows: dict[str, advise.Prediction], left_out: int) -> str:
     """Make the table of all layouts, and that of the errors."""
     cells = [
         [
@@ -207,8 +210,8 @@ def table(rows: dict[str, advise.Prediction]) -> str:
         for name, row in rows.items()
     ]
     listing = report.table(["layout", "measured GiB", "predicted GiB", "error"], cells)
-    return f"{listing}\n\n{advise.SUMMARY}\n{advise.summary('layouts', list(rows.values()))}"
+    return f"{listing}\n\n{advise.SUMMARY}\n{advise.summary('layouts', list(rows.values()), left_out)}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,8 +9,9 @@
 again, which finds the plan that the first run kept. `held` is `first` where as much may be held as `default`,
 which must stand before it, reserved (`stweaver run --hold`). `recorded` is the default once more, with every
 request written into FOLDER/JOB/JOB.stw, which `stweaver replay --online` and the programs of
-build/release/bench take. live.json has every step of every run; compare.py sets two of them side by side. The
-jobs of many ranks are one rank of them; on real GPUs they need as many.
+build/release/bench take. FOLDER/live.json has every step of every run, and keeps those of jobs that are not
+run again; compare.py sets two of them side by side. The jobs of many ranks are one rank of them; on real GPUs
+they need as many. The exit status is 1 if a run failed.
 
 What the training loops need on null CUDA is installed into build/live/venv first, once; on a GPU this Python
 must have it. $LIVE_NULL_CUDA is the command that starts null CUDA where it is not "python -m nullcuda".
@@ -39,6 +40,7 @@ import report
 ALLOCATORS = ("default", "expandable", "first", "second")
 HELD = "held"
 STWEAVER = ("first", "second", HELD)
+NEEDS = {"second": ("first", "finds the plan that it kept"), HELD: ("default", "holds as much as it")}
 RECORDED = "recorded"
 ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 OURS = [str(environment.ROOT / part) for part in ("python", "nullcuda/python")]
@@ -56,21 +58,33 @@ class Setting:
     values: bool = True  # whether null CUDA knows the numbers that jobs read
 
 
-def main() -> None:
+def main() -> int:
     chosen = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that what runs now is ended, too
     setting = Setting(python_of(chosen), chosen.out.resolve(), chosen.gpu, chosen.device)
     here = gpus(setting) if setting.device else 0
-    jobs: dict[str, Any] = {}
-    document = {"gpu": "device" if setting.device else setting.gpu, "jobs": jobs}
+    path = setting.out / "live.json"
+    document = kept(path, "device" if setting.device else setting.gpu)
+    done: dict[str, Any] = {}
     for name in chosen.jobs or JOBS:
         if setting.device and JOBS[name].world > here:
             print(f"{name}: needs {JOBS[name].world} GPUs", file=sys.stderr)
             continue
         job = replace(JOBS[name], steps=chosen.steps or JOBS[name].steps)
-        jobs[name] = run_job(name, job, chosen.allocators, setting)
-        (setting.out / "live.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(report.summary(document))
+        done[name] = run_job(name, job, chosen.allocators, setting)
+        path.write_text(json.dumps(document | {"jobs": document["jobs"] | done}, indent=1) + "\n")
+    print(report.summary({"jobs": done}))
+    return int(any(run["error"] for job in done.values() for run in job["runs"].values()))
+
+
+def kept(path: Path, gpu: str) -> dict[str, Any]:
+    """Read what earlier runs left there; on another GPU they do not go together with those to come."""
+    if not path.exists():
+        return {"gpu": gpu, "jobs": {}}
+    document: dict[str, Any] = json.loads(path.read_text())
+    if document["gpu"] != gpu:
+        raise SystemExit(f"{path}: has runs on {document['gpu']}, not {gpu}; give another --out")
+    return document
 
 
 def arguments() -> argparse.Namespace:
@@ -102,10 +116,9 @@ def allocators(text: str) -> list[str]:
     names = text.split(",")
     if unknown := set(names) - {*ALLOCATORS, HELD, RECORDED}:
         raise argparse.ArgumentTypeError(f"not an allocator: {', '.join(sorted(unknown))}")
-    if HELD in names and "default" not in names[: names.index(HELD)]:
-        raise argparse.ArgumentTypeError("held: holds as much as default, which must stand before it")
-    if "second" in names and "first" not in names[: names.index("second")]:
-        raise argparse.ArgumentTypeError("second: finds the plan that first kept, which must stand before it")
+    for name, (needed, why) in NEEDS.items():
+        if name in names and needed not in names[: names.index(name)]:
+            raise argparse.ArgumentTypeError(f"{name}: {needed} must stand before it; it {why}")
     return names
 
 
@@ -125,8 +138,9 @@ def run_job(name: str, job: Job, wanted: list[str], setting: Setting) -> dict[st
     folder.mkdir(parents=True)
     runs: dict[str, report.Run] = {}
     for allocator in wanted:
-        if allocator == HELD and runs["default"]["error"]:
-            print(f"{name} held: not run, for the default failed", file=sys.stderr, flush=True)
+        needed, _ = NEEDS.get(allocator, ("", ""))
+        if needed and runs[needed]["error"]:
+            print(f"{name} {allocator}: not run, for {needed} failed", file=sys.stderr, flush=True)
             continue
         hold = runs["default"]["peak"] if allocator == HELD else 0
         runs[allocator] = run(job, allocator, folder, setting, hold)
@@ -228,4 +242,4 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,15 +3,16 @@
     python3 bench/live/times.py OUT/1/live.json OUT/2/live.json ...
     python3 bench/live/times.py --by-job OUT/*/live.json             a row for each job, memory too
 
-Per job and allocator: the median step of the second half of a run, divided by the default's in the same
-round; of these ratios the median, the least and the most over the rounds, none where the default was not
-run; and per step, also in the second half, the milliseconds that all threads were busy, those inside
-STWeaver, those of them inside the driver's calls that move memory, how many such calls there were, and how
-often the host waited for work before memory was taken away.
+Per job and allocator: the rounds that went well, of how many where some failed; the median step of the second
+half of a run, divided by the default's in the same round; of these ratios the median, the least and the most
+over the rounds; and per step, also in the second half, the milliseconds that all threads were busy, those
+inside STWeaver, those of them inside the driver's calls that move memory, how many such calls there were, and
+how often the host waited for work before memory was taken away.
 
 By job: GiB asked for, GiB reserved under each allocator and the one as a share of the other, the default's
 step, the ratio of each other allocator, and the milliseconds inside STWeaver and the calls of a step in its
-runs; where there are several rounds, what is reserved and all times in the median.
+runs, one allocator after the other; where there are several rounds, what is reserved and all times in the
+median. "-" stands for what did not run, and for ratios where the default did not.
 """
 
 import argparse
@@ -31,7 +32,8 @@ COSTS = (
     ("arena_waits_by_step", 1, 1),
 )
 INSIDE, CALLS = COSTS[1], COSTS[3]
-Runs = dict[str, list[report.Run]]  # of each allocator, those that went well
+NONE = "-"
+Runs = dict[str, list[report.Run]]  # of each allocator that was tried, those that went well
 
 
 def late(values: list[float]) -> float:
@@ -50,10 +52,14 @@ def ratios(rounds: list[dict[str, Any]], allocator: str) -> list[float]:
 
 def milliseconds(runs: list[report.Run]) -> str:
     """Of a step."""
+    if not runs:
+        return NONE
     return f"{1e3 * statistics.median(late(run['seconds_by_step']) for run in runs):.0f}"
 
 
 def cost(runs: list[report.Run], figure: str, unit: float, digits: int) -> str:
+    if not runs:
+        return NONE
     return f"{statistics.median(late(run[figure]) for run in runs) / unit:.{digits}f}"
 
 
@@ -63,28 +69,29 @@ def rows_by_allocator(job: str, rounds: list[dict[str, Any]], runs: Runs) -> lis
     for allocator, some in runs.items():
         found = ratios(rounds, allocator)
         times = [statistics.median(found), min(found), max(found)] if found else []
-        texts = [f"{value:.3f}" for value in times] or [""] * 3
+        texts = [f"{value:.3f}" for value in times] or [NONE] * 3
         costs = [cost(some, *figure) for figure in COSTS]
-        rows.append([job, allocator, str(len(some)), milliseconds(some), *texts, *costs])
+        tried = sum(allocator in one for one in rounds)
+        went = str(tried) if len(some) == tried else f"{len(some)} of {tried}"
+        rows.append([job, allocator, went, milliseconds(some), *texts, *costs])
     return rows
+
+
+def reserve(runs: list[report.Run]) -> str:
+    """Of the run in the middle."""
+    return report.cell(sorted(runs, key=lambda run: run["peak"])[len(runs) // 2]) if runs else "failed"
 
 
 def row_by_job(job: str, rounds: list[dict[str, Any]], runs: Runs, columns: list[str]) -> list[str]:
     """Make one row of all its runs; `columns` are allocators."""
-    reserved = [
-        report.cell(sorted(runs[name], key=lambda run: run["peak"])[len(runs[name]) // 2])
-        if name in runs
-        else ""
-        for name in columns
-    ]
+    reserved = [reserve(runs[name]) if name in runs else "not run" for name in columns]
     times = [
-        f"{statistics.median(found):.3f}" if (found := ratios(rounds, name)) else "" for name in columns[1:]
+        f"{statistics.median(found):.3f}" if (found := ratios(rounds, name)) else NONE for name in columns[1:]
     ]
-    ours = [runs[name] for name in columns if name in runs and name not in ("default", "expandable")]
+    ours = [runs.get(name, []) for name in columns if name not in ("default", "expandable")]
     costs = [", ".join(cost(some, *figure) for some in ours) for figure in (INSIDE, CALLS)]
-    default = milliseconds(runs["default"]) if "default" in runs else ""
-    asked = report.asked({name: some[0] for name, some in runs.items()})
-    return [job, asked, *reserved, default, *times, *costs]
+    asked = report.asked({name: some[0] for name, some in runs.items() if some})
+    return [job, asked, *reserved, milliseconds(runs.get("default", [])), *times, *costs]
 
 
 def gathered(documents: list[dict[str, Any]]) -> dict[str, tuple[list[dict[str, Any]], Runs]]:
@@ -94,8 +101,7 @@ def gathered(documents: list[dict[str, Any]]) -> dict[str, tuple[list[dict[str, 
         rounds = [document[job]["runs"] for document in documents if job in document]
         runs: Runs = {}
         for name, run in (pair for some in rounds for pair in some.items()):
-            if not run["error"]:
-                runs.setdefault(name, []).append(run)
+            runs.setdefault(name, []).extend([] if run["error"] else [run])
         jobs[job] = rounds, runs
     return jobs
 

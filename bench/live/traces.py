@@ -6,7 +6,8 @@
 
 Compared are all events of the allocator, in their order: allocations and frees by the number of the
 allocation in the place of its address, streams by the order in which they appear. The programs of the jobs
-are in recorded/; what they need is installed as for run.py.
+are in recorded/; what they need is installed as for run.py. A job that fails is named, and the others go on;
+the exit status is 1 then.
 """
 
 import argparse
@@ -65,23 +66,26 @@ JOBS = {
 }
 
 
-def main() -> None:
+def main() -> int:
     chosen = arguments()
     python = chosen.python or str(environment.ensure())
     setting = run.Setting(python, chosen.out.resolve(), gpu="h200", device=False)
     manifest = json.loads((chosen.traces / "manifest.json").read_text())
     build(setting)
     os.environ["LIVE_PACKAGES"] = str(transformers(setting))
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for name in chosen.names:
-        recording = chosen.traces / f"{name}{SUFFIX}"
-        results[name] = repeat(name, recording, setting) | {
-            "recorded_expandable": round(manifest[name]["expandable"]["reserved_gib"] * report.GIB)
-        }
+        try:
+            results[name] = repeat(name, chosen.traces / f"{name}{SUFFIX}", setting) | {
+                "recorded_expandable": round(manifest[name]["expandable"]["reserved_gib"] * report.GIB)
+            }
+        except Exception as error:  # a recording that cannot be read, say
+            results[name] = {"error": f"{type(error).__name__}: {error}"}
         print(f"{name}: {verdict(results[name])}", file=sys.stderr, flush=True)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(results, indent=1) + "\n")
+        if chosen.json:
+            chosen.json.write_text(json.dumps(results, indent=1) + "\n")
     print(summary(results))
+    return int(any(result["error"] for result in results.values()))
 
 
 def arguments() -> argparse.Namespace:
@@ -367,4 +371,4 @@ def verdict(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,10 @@
-"""The ways in: make's targets, the scripts behind them, the benchmark."""
+"""The ways in: make's targets, the scripts behind them, the benches."""
 
 import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,12 @@ import advised
 import checks
 import compare
 import features
+import layouts
 import pytest
+import run as live
 import tight
+import times
+import traces
 import unseen
 from conftest import ROOT
 
@@ -54,6 +59,12 @@ def test_the_benchmark_measures_what_it_is_given(tmp_path: Path) -> None:
     assert (row["name"], row["requests"], row["peak"]) == ("small", 2, 5120)
     assert 0 < row["seconds"] < row["total_seconds"]
     assert row["memory"] > 1 << 20
+
+
+def test_the_benchmark_does_not_take_examples_for_an_empty_folder(tmp_path: Path) -> None:
+    result = run(sys.executable, "bench/plan.py", tmp_path, "--command", sys.executable)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"bench: {tmp_path}: no .csv below this folder; name traces one by one\n"
 
 
 def test_only_a_lack_of_memory_bounds_the_sizes_that_train(tmp_path: Path) -> None:
@@ -144,3 +155,84 @@ def test_rows_that_cannot_be_predicted_are_not_counted_as_predicted(
     out, err = capsys.readouterr()
     assert out.split(" | ")[2] == "6 of 7"
     assert err.startswith("rows: left out: line 8: ")
+
+
+LINE = {"requested": 1 << 30, "reserved": 2 << 30, "peak_requested": 1 << 30, "peak_reserved": 2 << 30}
+LINE |= {"seconds": 1, "cpu_seconds": 1, "hits": 1, "misses": 0}
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Let training loops run at once, all but those whose log has one of these names."""
+    names: set[str] = set()
+
+    def execute(_start: object, variables: dict[str, str], log: Path, *_: object) -> str:
+        log.write_text("")
+        path = Path(variables["LIVE_OUT"].format(rank=0))
+        path.write_text(f"{json.dumps(LINE)}\n" * int(variables["LIVE_STEPS"]))
+        return "exit 1: broken" if names & {log.stem, log.parent.name} else ""
+
+    monkeypatch.setattr(live, "execute", execute)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    return names
+
+
+def test_training_loops_fail_as_a_whole_and_keep_what_was_measured(
+    tmp_path: Path, broken: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(job: str, *more: str) -> int:
+        common = ("--allocators", "default,first,second", "--out", str(tmp_path), "--python", "python")
+        monkeypatch.setattr(sys, "argv", ["run.py", job, *common, *more])
+        return live.main()
+
+    assert main("trainer") == 0
+    broken.add("first")
+    assert main("t5") == 1
+    assert "t5 second: not run, for first failed" in capsys.readouterr().err
+    jobs = json.loads((tmp_path / "live.json").read_text())["jobs"]
+    assert {name: list(job["runs"]) for name, job in jobs.items()} == {
+        "trainer": ["default", "first", "second"],
+        "t5": ["default", "first"],
+    }
+    with pytest.raises(SystemExit, match=r"live\.json: has runs on h200, not h100; give another --out"):
+        main("t5", "--gpu", "h100")
+
+    monkeypatch.setattr(sys, "argv", ["times.py", "--by-job", str(tmp_path / "live.json")])
+    times.main()
+    cells = [cell.strip() for cell in capsys.readouterr().out.splitlines()[-1].split("|")[1:-1]]
+    assert cells == ["t5", "1.00", "2.00 50.0 %", "failed", "not run", "1000", "-", "-", "-, -", "-, -"]
+
+
+def test_layouts_go_on_behind_one_that_fails(
+    tmp_path: Path, broken: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken.add("tp2")
+    monkeypatch.setattr(
+        sys, "argv", ["layouts.py", "tp2", "dp8", "--out", str(tmp_path), "--python", "python"]
+    )
+    assert layouts.main() == 1
+    out, err = capsys.readouterr()
+    assert "tp2: 1.00 GiB asked, 2.00 reserved, 3 steps, 0 s; exit 1: broken" in err
+    assert "| dp8 " in out
+    assert "| layouts | 1 of 2 |" in out
+
+
+def test_recordings_go_on_behind_one_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def repeat(name: str, *_: object) -> dict[str, object]:
+        if name == "moe_R":
+            raise EOFError("a recording that ends early")
+        peaks = {"requested": 1 << 30, "reserved": 2 << 30}
+        same = {"error": "", "exact": True, "sizes_compared": True, "identical": 3, "events": 3}
+        return same | {"recorded": peaks, "here": peaks, "expandable": 0, "seconds": 1}
+
+    monkeypatch.setattr(traces, "repeat", repeat)
+    monkeypatch.setattr(traces, "build", lambda _: None)
+    monkeypatch.setattr(traces, "transformers", lambda _: tmp_path)
+    monkeypatch.setenv("LIVE_PACKAGES", "")
+    monkeypatch.setattr(sys, "argv", ["traces.py", "moe_R", "moe_N", "--python", "python"])
+    assert traces.main() == 1
+    out = capsys.readouterr().out
+    assert re.search(r"\| moe_N +\| +3 / 3 ", out)
+    assert "- moe_R: EOFError: a recording that ends early" in out
