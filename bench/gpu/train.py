@@ -50,7 +50,6 @@ class Run:
     way: str = "wrapper"
     tiny: bool = False
     limit: float = 0  # GiB that the whole device is left with
-    fraction: float = 0  # of the device, by set_per_process_memory_fraction
     deterministic: bool = True
     fresh: bool = False  # what making the model left in PyTorch's cache goes back before the first step
     layers: int = 0
@@ -71,8 +70,6 @@ class Steps:
     losses: list[str] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
     driver: list[int] = field(default_factory=list)
-    hits: list[int] = field(default_factory=list)
-    mapping: list[float] = field(default_factory=list)  # ms in the driver, for STWeaver's arena
     before: dict[str, int] = field(default_factory=dict)  # peaks before the steady state
     started: float = 0
 
@@ -90,8 +87,6 @@ class Steps:
         self.losses.append(float(loss.item()).hex())
         self.reserved.append(memory_statistics(self.device).get("reserved_bytes.all.current", 0))
         self.driver.append(driver_used(self.device))
-        self.hits.append(figure("hits"))
-        self.mapping.append(figure("nanoseconds") / 1e6)
         if len(self.seconds) == self.steps - self.steady and self.device == "cuda":
             self.before = peaks(self.device)
             cuda.reset_peak_memory_stats()
@@ -104,15 +99,14 @@ class Steps:
 
 def peaks(device: str) -> dict[str, int]:
     now = memory_statistics(device)
-    return {name: now.get(f"{name}_bytes.all.peak", 0) for name in ("requested", "allocated", "reserved")}
+    return {name: now.get(f"{name}_bytes.all.peak", 0) for name in ("requested", "reserved")}
 
 
 def measured(steps: Steps) -> dict[str, Any]:
     """Say what the steps took; sizes in bytes."""
     steady = peaks(steps.device)
     whole = {name: max(size, steps.before.get(name, 0)) for name, size in steady.items()}
-    torch_own = memory_statistics(steps.device)
-    done = {
+    return {
         "seconds": [round(value, 5) for value in steps.seconds],
         "first_step": steps.seconds[0],
         "step": statistics.median(steps.seconds[-steps.steady :]),
@@ -121,13 +115,10 @@ def measured(steps: Steps) -> dict[str, Any]:
         "steady": steady,
         "reserved": steps.reserved,
         "driver": steps.driver,
-        "hits_by_step": steps.hits,
-        "mapping_by_step": steps.mapping,
-        "retries": torch_own.get("num_alloc_retries", 0),
-        "ooms": torch_own.get("num_ooms", 0),
+        "retries": memory_statistics(steps.device).get("num_alloc_retries", 0),
+        "hits": figure("hits"),
+        "misses": figure("misses"),
     }
-    names = ("hits", "misses", "arena", "plans", "waits", "reclaims", "maps", "unmaps", "idle_waits")
-    return done | {name: figure(name) for name in names}
 
 
 def start(run: Run, device: str, rank: str) -> None:
@@ -145,8 +136,6 @@ def start(run: Run, device: str, rank: str) -> None:
         cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if run.limit:
         hold_all_but(run.limit)
-    if run.fraction:
-        cuda.set_per_process_memory_fraction(run.fraction)
     settle(deterministic=run.deterministic)
 
 
@@ -167,13 +156,11 @@ def train(run: Run) -> None:
     steps = Steps(run.steps, device, run.fresh)
     try:
         start(run, device, rank)
-        result["driver_before"] = driver_used(device)
         varied = {name: getattr(run, name) for name in workloads.VARIED}
         setting = workloads.Setting(device, run.tiny, **varied)
         workloads.run(run.workload, setting, steps)
     except Exception as error:
         result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        result["text"] = str(error)
         raise
     finally:
         if steps.seconds:
@@ -196,7 +183,6 @@ def arguments() -> Run:
     parser.add_argument("--way", default="wrapper", choices=("wrapper", "pluggable"))
     parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
     parser.add_argument("--limit", type=float, default=0, help="GiB to leave free on the device")
-    parser.add_argument("--fraction", type=float, default=0, help="of the device that PyTorch may use")
     for name in workloads.VARIED:
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=0, help="instead of the workload's own")
