@@ -5,7 +5,8 @@
 Each job runs on null CUDA under the allocators `default`, `first` and `held` of run.py. No driver works there
 and no values are known, so that no call takes longer because something watches it; jobs that read numbers of
 the device fail. Printed are milliseconds per step in libc10_cuda (PyTorch's allocator, its streams and
-guards) and STWeaver together, in the threads of forward and backward. The steps before there is a plan count.
+guards) and STWeaver together, in the threads of forward and backward. All steps count but the first, with
+which the set-up ends; so do those before there is a plan.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import report
 
 HERTZ = 4000
 ALLOCATORS = ("default", "first", run.HELD)
-SAMPLE = re.compile(r"^\s*(\S.*?)\s+(\d+)/(\d+)\s+[0-9a-f]+ \((.*)\)$", re.MULTILINE)
+SAMPLE = re.compile(r"^\s*(\S.*?)\s+(\d+)/(\d+)\s+([\d.]+):\s+[0-9a-f]+ \((.*)\)$", re.MULTILINE)
 LIBRARIES = ("libc10_cuda", "libstweaver", "cuda_wrapper")
 
 
@@ -48,7 +49,8 @@ def measure(name: str, setting: run.Setting) -> list[str]:
     folder, samples = setting.out / name, setting.out / f"{name}.perf"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    recorder = ("perf", "record", "--quiet", "-F", str(HERTZ), "-o", str(samples), "--")
+    clock = ("--clockid", "CLOCK_MONOTONIC")  # that of the step log
+    recorder = ("perf", "record", "--quiet", *clock, "-F", str(HERTZ), "-o", str(samples), "--")
     os.environ["LIVE_NULL_CUDA"] = shlex.join([*recorder, setting.python, "-m", "nullcuda"])
     cells: list[str] = []
     held = 0
@@ -59,18 +61,24 @@ def measure(name: str, setting: run.Setting) -> list[str]:
             return [*cells, *(["failed"] * (len(ALLOCATORS) - len(cells)))]
         if allocator == "default":
             held = done["peak"]
-        cells.append(f"{1e3 * counted(samples) / HERTZ / JOBS[name].steps:.1f}")
+        ends = [step["ended"] for step in report.read(folder / f"{allocator}-{JOBS[name].rank}.jsonl")]
+        count = in_allocators(script(samples), ends[0], ends[-1])
+        cells.append(f"{1e3 * count / HERTZ / (len(ends) - 1):.1f}")
     return cells
 
 
-def counted(samples: Path) -> int:
-    """Count the samples in allocators, of the threads of forward and backward."""
-    command = ("perf", "script", "-i", str(samples), "-F", "comm,pid,tid,ip,dso")
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def script(samples: Path) -> str:
+    """Let perf write the samples as text."""
+    command = ("perf", "script", "-i", str(samples), "-F", "comm,pid,tid,time,ip,dso")
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def in_allocators(text: str, begin: float, end: float) -> int:
+    """Count the samples in allocators, of the threads of forward and backward, between two times."""
     return sum(
         Path(library).name.startswith(LIBRARIES)
-        for name, process, thread, library in SAMPLE.findall(text)
-        if process == thread or name.startswith("pt_autograd")
+        for name, process, thread, seconds, library in SAMPLE.findall(text)
+        if (process == thread or name.startswith("pt_autograd")) and begin < float(seconds) <= end
     )
 
 

@@ -13,6 +13,7 @@ import advised
 import checks
 import compare
 import features
+import host_time
 import layouts
 import pytest
 import run as live
@@ -236,3 +237,15 @@ def test_recordings_go_on_behind_one_that_fails(
     out = capsys.readouterr().out
     assert re.search(r"\| moe_N +\| +3 / 3 ", out)
     assert "- moe_R: EOFError: a recording that ends early" in out
+
+
+def test_host_time_is_that_of_the_steps_alone() -> None:
+    perf = """
+         python3   901/901   10.464351:  ffffffff821cebd8 (/usr/lib/libc10_cuda.so)
+     pt_autograd_0   901/905   11.500000:      7f7a0322ff38 (/work/libstweaver.so)
+         python3   901/901   11.600000:      7f7a0322ff38 (/usr/lib/libc.so.6)
+         python3   901/901   12.000000:      7f7a0322ff38 (/usr/lib/libc10_cuda.so)
+          worker   901/906   11.700000:      7f7a0322ff38 (/usr/lib/libc10_cuda.so)
+         python3   901/901   13.019494:      7fb5169bb1b0 (/usr/lib/libc10_cuda.so)
+    """
+    assert host_time.in_allocators(perf, 11.0, 12.0) == 2

@@ -40,7 +40,8 @@ class StepLog:
         """Note that a step has ended."""
         self.steps += 1
         now, busy = time.perf_counter(), time.process_time()
-        times = {"seconds": round(now - self.started, 4), "cpu_seconds": round(busy - self.busy, 4)}
+        times = {"ended": now, "seconds": round(now - self.started, 4)}
+        times["cpu_seconds"] = round(busy - self.busy, 4)
         line = json.dumps({"step": self.steps, **times, **memory(), **stweaver_figures()})
         self.started, self.busy = now, busy
         if not OUT:
