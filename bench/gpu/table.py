@@ -7,7 +7,7 @@
 Each run is a process of its own, forked from this one so that PyTorch is imported once. A run that fails is
 shown with its error and the others go on; what `--seconds` has no time left for is shown as not run. With
 `--repeats` the allocators of `--paired` take turns that often: a step time is to be compared with that of
-the run beside it.
+the run beside it. Losses are compared step by step and on all ranks, with those of the default.
 """
 
 import argparse
@@ -40,6 +40,7 @@ ALL = (
 )
 FIFTY = ("gpt2_small", "moe_small", "graphed")
 LONGEST_RUN = 60.0  # seconds
+RANKS = 2  # of the FSDP jobs
 
 
 @dataclass
@@ -49,9 +50,7 @@ class Plan:
     out: Path
     seconds: float
     steps: int
-    way: str
     tiny: bool
-    ranks: int
     not_run: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
@@ -69,7 +68,8 @@ class Outcome:
     allocator: str
     repeat: int
     error: str = ""
-    result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)  # of the first rank
+    losses: list[tuple[str, ...]] = field(default_factory=list)  # of each step, on all ranks
 
 
 def run_of(plan: Plan, workload: str, allocator: str, repeat: int) -> Run:
@@ -81,7 +81,6 @@ def run_of(plan: Plan, workload: str, allocator: str, repeat: int) -> Run:
         out=str(plan.out / f"{workload}.{allocator}.{repeat}.json"),
         plan=saved if allocator == "saved" else "",
         save=saved if allocator == "online" else "",
-        way=plan.way,
         tiny=plan.tiny,
     )
 
@@ -124,15 +123,18 @@ def be_rank(run: Run, rank: int, ranks: int, log: Path) -> None:
 def do(plan: Plan, workload: str, allocator: str, repeat: int) -> Outcome:
     run = run_of(plan, workload, allocator, repeat)
     outcome = Outcome(workload, allocator, repeat)
-    path = Path(run.out)
-    path.unlink(missing_ok=True)
-    log = path.with_suffix(".log")
-    ranks = plan.ranks if workload in workloads.FSDP else 1
+    ranks = RANKS if workload in workloads.FSDP else 1
+    paths = [Path(ranked(run.out, str(rank))) for rank in range(ranks)]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    log = paths[0].with_suffix(".log")
     work = partial(train_all_ranks, run, ranks, log)
     outcome.error = forked(work, log, min(LONGEST_RUN, plan.left))
-    if path.exists():
-        outcome.result = json.loads(path.read_text())
+    results = [json.loads(path.read_text()) for path in paths if path.exists()]
+    if results:
+        outcome.result = results[0]
         outcome.error = outcome.result.get("error", outcome.error)
+        outcome.losses = list(zip(*(result.get("losses", []) for result in results), strict=False))
     done = f"{workload} {allocator} {repeat}: {outcome.error or 'ok'}"
     print(f"{plan.seconds - plan.left:6.1f} s  {done}", flush=True)
     return outcome
@@ -180,11 +182,12 @@ def percent(peaks: dict[str, int]) -> str:
     return f"{100 * peaks['requested'] / peaks['reserved']:.2f}" if peaks["reserved"] else "-"
 
 
-def same_losses(result: dict[str, Any], default: dict[str, Any]) -> str:
-    """How many steps have, bit for bit, the loss that PyTorch's default had."""
-    pairs = list(zip(result["losses"], default.get("losses", []), strict=False))
-    same = sum(one == other for one, other in pairs)
-    return f"{same}/{len(pairs)} same"
+def same_losses(run: Outcome, defaults: list[Outcome]) -> str:
+    """How many steps have, bit for bit, the losses that PyTorch's default had."""
+    if not defaults or defaults[0].error:
+        return "-"
+    same = sum(one == other for one, other in zip(run.losses, defaults[0].losses, strict=False))
+    return f"{same}/{len(run.losses)} same"
 
 
 def step_ratio(runs: list[Outcome], defaults: list[Outcome]) -> str:
@@ -217,7 +220,7 @@ def row(runs: list[Outcome], defaults: list[Outcome]) -> list[str]:
         f"{result['first_step']:.2f}",
         f"{1e3 * statistics.median(run.result['step'] for run in runs if run.result.get('step')):.1f}",
         step_ratio(runs, defaults),
-        same_losses(result, defaults[0].result if defaults else {}),
+        same_losses(first, defaults),
     ]
 
 
@@ -228,14 +231,16 @@ def rows(outcomes: list[Outcome]) -> list[list[str]]:
     return [row(runs, groups.get((name, "default"), [])) for (name, _), runs in groups.items()]
 
 
-def differ(outcomes: list[Outcome]) -> list[str]:
-    """List the runs whose losses are not, all of them, those of the default."""
-    default = {run.workload: run.result for run in outcomes if run.allocator == "default" and run.repeat == 0}
-    return [
+def comparison(outcomes: list[Outcome]) -> tuple[list[str], list[str]]:
+    """List the runs whose losses are not all those of the default, and the jobs that have no such run."""
+    done = [run for run in outcomes if not run.error]
+    default = {run.workload: run.losses for run in reversed(done) if run.allocator == "default"}
+    different = [
         f"{run.workload} {run.allocator} {run.repeat}"
-        for run in outcomes
-        if run.result.get("losses") and run.result["losses"] != default.get(run.workload, {}).get("losses")
+        for run in done
+        if run.workload in default and run.losses != default[run.workload]
     ]
+    return different, sorted({run.workload for run in done} - set(default))
 
 
 def main() -> int:
@@ -248,8 +253,6 @@ def main() -> int:
     parser.add_argument("--losses", action="store_true", help="the small workloads, 50 steps, no expandable")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--paired", nargs="+", choices=ALLOCATORS, default=["default", "saved"])
-    parser.add_argument("--way", default="wrapper", choices=("wrapper", "pluggable"))
-    parser.add_argument("--ranks", type=int, default=2, help="GPUs for fsdp")
     parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
     options = parser.parse_args()
 
@@ -259,15 +262,16 @@ def main() -> int:
     ]
     steps = options.steps or (50 if options.losses else 10)
     options.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(options.out, options.seconds, steps, options.way, options.tiny, options.ranks)
+    plan = Plan(options.out, options.seconds, steps, options.tiny)
     outcomes = do_all(plan, names, allocators, options.repeats, options.paired)
 
-    different = differ(outcomes)
+    different, alone = comparison(outcomes)
     answer = [
         table(HEAD, rows(outcomes)),
         "",
         *[f"{run.workload} {run.allocator} {run.repeat}: {run.error}" for run in outcomes if run.error],
         *([f"not run, no time left: {', '.join(plan.not_run)}"] if plan.not_run else []),
+        *([f"losses not compared, no run of the default: {', '.join(alone)}"] if alone else []),
         f"losses differ from the default's: {', '.join(different) or 'nowhere'}",
     ]
     (options.out / "table.md").write_text("\n".join(answer) + "\n")

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import advised
@@ -17,9 +18,11 @@ import host_time
 import layouts
 import pytest
 import run as live
+import table
 import tight
 import times
 import traces
+import train
 import unseen
 from conftest import ROOT
 
@@ -249,3 +252,24 @@ def test_host_time_is_that_of_the_steps_alone() -> None:
          python3   901/901   13.019494:      7fb5169bb1b0 (/usr/lib/libc10_cuda.so)
     """
     assert host_time.in_allocators(perf, 11.0, 12.0) == 2
+
+
+def test_losses_are_compared_on_all_ranks_and_with_the_default_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = {"default": ["ab", "cd"], "online": ["ab", "ce"]}  # of each step, a letter for each rank
+
+    def forked(work: Callable[[], None], *_: object) -> str:
+        run = work.args[0]  # type: ignore[attr-defined]
+        for rank in range(2):
+            mine = {"losses": [step[rank] for step in losses[run.allocator]]}
+            Path(train.ranked(run.out, str(rank))).write_text(json.dumps(mine))
+        return ""
+
+    monkeypatch.setattr(table, "forked", forked)
+    plan = table.Plan(tmp_path, seconds=60, steps=2, tiny=True)
+    outcomes = [table.do(plan, "fsdp", allocator, 0) for allocator in ("default", "online")]
+    assert table.same_losses(outcomes[1], outcomes[:1]) == "1/2 same"
+    assert table.comparison(outcomes) == (["fsdp online 0"], [])
+    assert table.same_losses(outcomes[1], []) == "-"
+    assert table.comparison(outcomes[1:]) == ([], ["fsdp"])
