@@ -3,8 +3,8 @@
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
 # In brackets, how long the processors were busy for it. Two stages run at a time, each when what it needs is there:
-# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. The last line is
-# "N passed, N failed".
+# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. Skipped tests are
+# shown with the reason; they have neither passed nor failed. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
 set -uo pipefail
@@ -147,25 +147,33 @@ changed() {
 }
 
 # Adds the tests of stage $1, which ended with status $2, to the totals: what its JUnit files, one or one for each
-# part of it, say, else one.
+# part of it, say, else one. A part in which no test ran counts as one that failed: its filter matches nothing, or all
+# were skipped.
 count() {
-  local file files tests=1 bad=0
-  detail=''
+  local file files tests=1 skips=0 ran
+  bad=0 detail=''
   files=("$results/$1".*xml)
   if [ -f "${files[0]}" ]; then
     tests=0
     for file in "${files[@]}"; do
-      tests=$((tests + $(attribute tests "$file")))
+      skips=$((skips + $(skips_in "$file" | wc -l)))
+      ran=$(($(attribute tests "$file") - $(skips_in "$file" | wc -l)))
       bad=$((bad + $(attribute failures "$file") + $(attribute errors "$file")))
+      if [ "$ran" = 0 ]; then ran=1 bad=$((bad + 1)) detail+=", no test ran in ${file##*/}"; fi
+      tests=$((tests + ran))
     done
-    detail=", $tests tests"
+    detail=", $tests tests$detail"
+    if [ "$skips" != 0 ]; then detail+=", $skips skipped:"$'\n'"$(skips_in "${files[@]}" | sort -u | sed 's/^/    /')"; fi
   fi
   # A stage can also fail around its tests: a sanitizer's report at exit, a fuzzer's finding.
   if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
   if [ "$tests" -lt "$bad" ]; then tests=$bad; fi
   failed=$((failed + bad))
+  skipped=$((skipped + skips))
   passed=$((passed + tests - bad))
 }
+# The reasons of the tests that JUnit files say were skipped, a line for each.
+skips_in() { grep -oh '<skipped[^>]*' "$@" | sed 's/.*message="//; s/".*//'; }
 # The attribute $1 of the test suite that begins the JUnit file $2, 0 if it has none.
 attribute() {
   local number=0
@@ -194,9 +202,9 @@ report_stage() {
   local stage=$1 status seconds busy verdict=passed
   read -r status seconds busy <"$results/$stage.end"
   count "$stage" "$status"
-  if [ "$status" != 0 ]; then verdict=FAILED; fi
+  if [ "$bad" != 0 ]; then verdict=FAILED; fi
   printf '%-16s%s in %s s (%s)%s\n' "$stage" "$verdict" "$seconds" "$busy" "$detail"
-  if [ "$status" != 0 ]; then show_log "build/log/$stage.log"; fi
+  if [ "$bad" != 0 ]; then show_log "build/log/$stage.log"; fi
 }
 
 # The first of $waiting that needs nothing of what runs or waits.
@@ -228,7 +236,7 @@ without() {
   for word in "${@:2}"; do [ "$word" = "$1" ] || echo "$word"; done
 }
 
-passed=0 failed=0 running=() waiting=("${@:-${all[@]}}")
+passed=0 failed=0 skipped=0 running=() waiting=("${@:-${all[@]}}")
 mkdir -p "$results" build/log
 for stage in "${waiting[@]}"; do
   [ "$(type -t "$stage")" = function ] || { echo "no stage named $stage; there are: ${all[*]}" >&2; exit 2; }
@@ -245,5 +253,6 @@ while [ "${#waiting[@]}" -gt 0 ] || [ "${#running[@]}" -gt 0 ]; do
     report_ended
   fi
 done
+if [ "$skipped" != 0 ]; then echo "$skipped skipped"; fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

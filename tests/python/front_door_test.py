@@ -53,6 +53,27 @@ def test_a_stage_that_does_not_exist_is_an_error() -> None:
     assert "no_such_stage" in result.stderr
 
 
+def test_a_stage_counts_what_ran_and_shows_what_was_skipped(tmp_path: Path) -> None:
+    def count(*files: str, status: int = 0) -> str:
+        for number, content in enumerate(files):
+            (tmp_path / f"stage.{number}.xml").write_text(f"<testsuites>{content}</testsuites>")
+        functions = "source <(sed -n '/^[a-z_]*() {/,/^}/p' tools/test.sh)"
+        variables = f"results={tmp_path} passed=0 failed=0 skipped=0"
+        shown = 'echo "$passed $failed $skipped$detail"'
+        return run("bash", "-c", f"{functions}; {variables}; count stage {status}; {shown}").stdout.strip()
+
+    def suite(tests: int, failures: int = 0, cases: str = "") -> str:
+        return f'<testsuite name="s" errors="0" failures="{failures}" tests="{tests}">{cases}</testsuite>'
+
+    skip = '<testcase><skipped type="pytest.skip" message="no GPU">here: no GPU</skipped></testcase>'
+    assert count() == "1 0 0"
+    assert count(suite(3), suite(2, failures=1)) == "4 1 0, 5 tests"
+    assert count(suite(3), suite(2, cases=skip)) == "4 0 1, 4 tests, 1 skipped:\n    no GPU"
+    assert count(suite(3), suite(0)) == "3 1 0, 4 tests, no test ran in stage.1.xml"
+    (tmp_path / "stage.1.xml").unlink()
+    assert count(suite(1, cases=skip)) == "0 1 1, 1 tests, no test ran in stage.0.xml, 1 skipped:\n    no GPU"
+
+
 def test_the_benchmark_measures_what_it_is_given(tmp_path: Path) -> None:
     path = tmp_path / "small.csv"
     path.write_text("id,lower,upper,size\n0,0,10,4096\n1,2,5,1024\n")
