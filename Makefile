@@ -50,4 +50,5 @@ torch-headers: setup ## compile the adapters against the headers of PyTorch 2.8 
 	@tools/torch_matrix.sh
 
 clean: ## remove what was built (not what was set up)
-	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/nullcuda build/adapters build/wheel
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz build/log build/results build/tidy build/nullcuda \
+	  build/adapters build/wheel build/site build/gpu build/demo.*

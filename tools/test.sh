@@ -127,7 +127,7 @@ format() { sources | xargs -0 -r clang-format --dry-run -Werror; }
 # adapters and bench/gpu need PyTorch's headers, which are not there; tools/torch_matrix.sh compiles the former.
 tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
-    sources -name '*.cc' -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
+    sources -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
       -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
     JOBS=$jobs python3 tools/tidy.py
 }

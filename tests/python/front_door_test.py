@@ -19,6 +19,7 @@ import layouts
 import pytest
 import run as live
 import table
+import tidy
 import tight
 import times
 import traces
@@ -72,6 +73,36 @@ def test_a_stage_counts_what_ran_and_shows_what_was_skipped(tmp_path: Path) -> N
     assert count(suite(3), suite(0)) == "3 1 0, 4 tests, no test ran in stage.1.xml"
     (tmp_path / "stage.1.xml").unlink()
     assert count(suite(1, cases=skip)) == "0 1 1, 1 tests, no test ran in stage.0.xml, 1 skipped:\n    no GPU"
+
+
+def test_lint_reads_a_header_with_a_source_that_includes_it(tmp_path: Path) -> None:
+    texts = {
+        "a.cc": '#include "inner.h"',
+        "b.cc": '#include "outer.h"  // and more',
+        "outer.h": '#include "inner.h"',
+        "inner.h": "",
+        "alone.h": "",
+    }
+    paths = {name: tmp_path / name for name in texts}
+    for name, text in texts.items():
+        paths[name].write_text(f"{text}\n")
+    a, b = (tidy.Unit(paths[name], f"c++ -I{tmp_path} -c {name}") for name in ("a.cc", "b.cc"))
+    assert tidy.chosen({paths["a.cc"]}, [a, b]) == ([a], set())
+    assert tidy.chosen({paths["inner.h"]}, [a, b]) == ([a], set())
+    assert tidy.chosen({paths["b.cc"], paths["inner.h"]}, [a, b]) == ([b], set())
+    assert tidy.chosen({paths["outer.h"], paths["alone.h"]}, [a, b]) == ([b], {paths["alone.h"]})
+
+
+def test_lint_reads_again_what_is_compiled_or_judged_in_another_way(tmp_path: Path) -> None:
+    source, header = tmp_path / "a.cc", tmp_path / "a.h"
+    source.write_text('#include "a.h"\n')
+    header.write_text("")
+    before = tidy.Unit(source, "c++ -c a.cc").digest("version 1")
+    assert tidy.Unit(source, "c++ -c a.cc").digest("version 1") == before
+    assert tidy.Unit(source, "c++ -c a.cc").digest("version 2") != before
+    assert tidy.Unit(source, "c++ -O3 -c a.cc").digest("version 1") != before
+    header.write_text("int a;\n")
+    assert tidy.Unit(source, "c++ -c a.cc").digest("version 1") != before
 
 
 def test_the_benchmark_measures_what_it_is_given(tmp_path: Path) -> None:
