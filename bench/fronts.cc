@@ -130,16 +130,14 @@ using Search = pareto::SearchResult (*)(const pareto::Problem&, const pareto::Se
 Json searched(const Known& known, Search search, std::int64_t evaluations, int seeds) {
   Json volumes = Json::array();
   Json found = Json::array();
-  double seconds = 0;
   for (int seed = 1; seed <= seeds; ++seed) {
     const pareto::SearchResult result =
         search(known.problem(),
                {.evaluations = evaluations, .seed = static_cast<std::uint64_t>(seed), .archive = true});
     volumes.push_back(known.volume_share(objectives_of(result.archive)));
     found.push_back(known.found_share(objectives_of(result.archive)));
-    seconds += result.seconds;
   }
-  return {{"volume", volumes}, {"found", found}, {"seconds", seconds / seeds}};
+  return {{"volume", volumes}, {"found", found}};
 }
 
 Json compare(const Case& what, int seeds) {

@@ -35,9 +35,9 @@ MEASURE = """async () => {
 }"""
 
 
-def measure(page: Path, program: Path | None) -> dict[str, Any]:
+def measure(page: Path) -> dict[str, Any]:
     """Open the page in a browser of its own, and measure."""
-    with chromium(program) as browser:
+    with chromium() as browser:
         tab = browser.new_page(viewport={"width": 1400, "height": 900})
         tab.goto(page.as_uri())
         tab.wait_for_selector("html[data-ready]")
@@ -66,14 +66,13 @@ def main() -> int:
     traces = ROOT / "examples" / "traces"
     parser.add_argument("traces", nargs="*", type=Path, help="traces (default: all examples)")
     parser.add_argument("--command", type=Path, default=ROOT / "build/release/stweaver", help="the stweaver")
-    parser.add_argument("--browser", type=Path, help="a Chromium (default: the one of the PATH)")
     options = parser.parse_args()
     print(f"{'trace':24} {'blocks':>8} {'MiB':>6} {'load s':>7} {'frames/s':>9} {'slowest ms':>11}")
     for trace in options.traces or sorted(traces.glob("*.pickle.xz")):
         with tempfile.TemporaryDirectory() as folder:
             page = report(options.command.resolve(), trace, Path(folder))
             html = page.read_text()
-            measured = measure(page, options.browser)
+            measured = measure(page)
         frames = measured["frames"]
         print(
             f"{trace.name.split('.')[0]:24} {blocks_of(html):8d} {len(html) / 2**20:6.2f}"

@@ -18,10 +18,10 @@ def chromium_path() -> Path:
 
 
 @contextmanager
-def chromium(program: Path | None = None) -> Iterator[Browser]:
-    """Start a browser (by default Debian's), and end it."""
+def chromium() -> Iterator[Browser]:
+    """Start Debian's browser, and end it."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program or chromium_path())
+        browser = playwright.chromium.launch(executable_path=chromium_path())
         try:
             yield browser
         finally:

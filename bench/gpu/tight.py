@@ -3,7 +3,7 @@
     python3 bench/gpu/tight.py --out build/gpu
     python3 bench/gpu/tight.py --out build/gpu --job gpt2 --vary micro_batch --base 6
 
-One run without a limit says what the job asks for at its usual size. Then all but `--margin` times that is
+One run without a limit says what the job asks for at its usual size. Then all but 1.06 times that is
 taken from the device, behind every allocator's back, and each allocator's largest size is searched. A plan is
 saved by a run without a limit and used by one with it. A run that fails in another way than by lack of memory
 ends its search. Last, the largest size that STWeaver trains without ever emptying PyTorch's cache is tried
@@ -28,6 +28,7 @@ from workloads import pipeline
 from report import table
 
 LONGEST = 45.0  # seconds for one run
+MARGIN = 1.06  # limit / what the base asks for
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,6 @@ def main() -> int:
     parser.add_argument("--base", type=int, default=4096, help="the size that the limit is made for")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=9)
-    parser.add_argument("--margin", type=float, default=1.06, help="limit / what the base asks for")
     parser.add_argument("--allocators", nargs="+", default=list(ALLOCATORS), choices=ALLOCATORS)
     parser.add_argument("--seconds", type=float, default=170, help="time for everything")
     parser.add_argument("--tiny", action="store_true", help="small sizes, no limit; on the CPU without CUDA")
@@ -179,7 +179,7 @@ def main() -> int:
     if free["error"]:
         print(f"the job does not train without a limit: {free['error']}", file=sys.stderr)
         return 1
-    search.limit = options.margin * free["whole"]["requested"] / GIB or 1
+    search.limit = MARGIN * free["whole"]["requested"] / GIB or 1
     print(f"limit: {search.limit:.2f} GiB beside the context", flush=True)
     sizes = sizes_around(options.vary, options.base)
     best = {allocator: search.largest(allocator, sizes) for allocator in options.allocators}

@@ -95,3 +95,16 @@ def test_the_glossary_is_short_and_says_each_word_once() -> None:
     text = (ROOT / "docs/glossary.md").read_text()
     assert len(re.findall(r"^\| ", text, re.MULTILINE)) - 1 <= 25
     assert not set(words_of("docs/glossary.md")) & set(words_of("src/README.md"))
+
+
+def test_every_bench_is_in_the_table_of_benches() -> None:
+    table = (ROOT / "bench" / "README.md").read_text()
+    programs = [
+        path
+        for path in (ROOT / "bench").rglob("*.*")
+        if path.parent.name not in ("clients", "recorded")  # what others run
+        and re.search(r"^(if __name__ ==|int main\()", path.read_text(), re.MULTILINE)
+    ]
+    assert len(programs) > 30
+    missing = [path.name for path in programs if not re.search(rf"[`/]{path.stem}\b", table)]
+    assert not missing
