@@ -3,10 +3,10 @@
     python3 bench/gpu/library_sizes.py --out build/gpu              the default clients and the sweep
     python3 bench/gpu/library_sizes.py --out build/gpu diffusers_unet --no-sweep
 
-Programs run with nullcuda/recorder in front of the libraries: the clients of bench/gpu/clients as bench/live
-runs them, whose sizes become the table, and a sweep of recurrent networks, Fourier transforms and
-convolutions of many sizes, from which formulas can be fitted (library_sizes-sweep.txt). What this GPU tells
-programs of itself comes first: nullcuda/model/gpu.cc has it in a table.
+Programs run with nullcuda/recorder in front of the libraries: the clients of bench/live as it runs them,
+whose sizes become the table, and a sweep of recurrent networks, Fourier transforms and convolutions of many
+sizes, from which formulas can be fitted (library_sizes-sweep.txt). What this GPU tells programs of itself
+comes first: nullcuda/model/gpu.cc has it in a table.
 """
 
 import argparse

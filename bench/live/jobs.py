@@ -1,16 +1,16 @@
-"""The training loops that are run: the programs of ../gpu/clients with their arguments."""
+"""The training loops that are run: the programs of clients/ with their arguments."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-CLIENTS = Path(__file__).resolve().parents[1] / "gpu" / "clients"
+CLIENTS = Path(__file__).resolve().with_name("clients")
 
 
 @dataclass(frozen=True)
 class Job:
     """One rank of a training job."""
 
-    client: str  # a program of ../gpu/clients
+    client: str  # a program of clients/
     arguments: tuple[str, ...] = ()
     rank: int = 0
     world: int = 1

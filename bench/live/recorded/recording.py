@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-GPU = Path(__file__).resolve().parents[2] / "gpu"
-sys.path += [str(GPU), str(GPU / "clients")]
+LIVE = Path(__file__).resolve().parents[1]
+sys.path += [str(LIVE.parent / "gpu"), str(LIVE / "clients")]
 if packages := os.environ.get("LIVE_PACKAGES"):  # those of the recording, where others are installed
     sys.path.insert(0, packages)
 

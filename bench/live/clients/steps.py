@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # the workloads beside this folder
+sys.path.append(str(Path(__file__).resolve().parents[2] / "gpu"))  # for its workloads
 
 STEPS = int(os.environ.get("LIVE_STEPS", "8"))
 OUT = os.environ.get("LIVE_OUT", "")  # "{rank}" in it stands for the rank
