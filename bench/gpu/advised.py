@@ -96,7 +96,7 @@ class Case:
 
 
 def job_of(name: str) -> Job:
-    return workloads.job_of(name, workloads.Setting("cuda"))
+    return workloads.job_of(name, workloads.Setting())
 
 
 def batch_of(job: Job) -> int:

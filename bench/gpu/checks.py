@@ -47,7 +47,7 @@ def memory_allocated(job: Job) -> None:
 
 def memory_reserved(job: Job) -> None:
     def look(_: Tensor) -> tuple[int, int, int]:
-        return cuda.memory_allocated(), cuda.memory_reserved(), driver_used("cuda")
+        return cuda.memory_allocated(), cuda.memory_reserved(), driver_used()
 
     allocated, reserved, used = job.visit(look)
     require(allocated <= reserved <= used, f"allocated {allocated}, reserved {reserved}, driver {used}")
@@ -161,10 +161,10 @@ def empty_cache(job: Job) -> None:
     job.step()
     torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
     cuda.synchronize()
-    reserved, used = cuda.memory_reserved(), driver_used("cuda")
+    reserved, used = cuda.memory_reserved(), driver_used()
     cuda.empty_cache()
     require(reserved - cuda.memory_reserved() >= 512 * MIB, "the reserve has not shrunk")
-    require(used - driver_used("cuda") >= 512 * MIB, "the driver has not got the memory back")
+    require(used - driver_used() >= 512 * MIB, "the driver has not got the memory back")
     job.plan()
 
 

@@ -30,34 +30,10 @@ cuda: Any = torch.cuda  # most of it has no types
 # ---- the device ----
 
 
-def device_of(tiny: bool) -> str:
-    """Where to run: "cpu" only for a tiny run on a machine without CUDA. Call it in forked runs only."""
-    if cuda.is_available():
-        return "cuda"
-    if not tiny:
-        raise SystemExit("no CUDA device here")
-    return "cpu"
-
-
-def synchronize(device: str) -> None:
-    if device == "cuda":
-        cuda.synchronize()
-
-
-def driver_used(device: str) -> int:
+def driver_used() -> int:
     """Bytes of the device in use by anybody, CUDA contexts included."""
-    if device != "cuda":
-        return 0
     free, total = cuda.mem_get_info()
     return int(total - free)
-
-
-def memory_statistics(device: str) -> dict[str, int]:
-    """PyTorch's statistics; empty where it has none."""
-    if device != "cuda":
-        return {}
-    statistics: dict[str, int] = cuda.memory_stats()
-    return statistics
 
 
 def hold_all_but(gib: float) -> None:
@@ -94,13 +70,13 @@ def stweaver() -> Any:  # noqa: ANN401  # it may not be installed
     return importlib.import_module("stweaver")
 
 
-def choose(allocator: str, *, way: str, device: str, plan: str = "", save: str = "") -> None:
+def choose(allocator: str, *, way: str, plan: str = "", save: str = "") -> None:
     """Put one of ALLOCATORS in PyTorch's way, before the first allocation."""
-    if allocator == "expandable" and device == "cuda":
+    if allocator == "expandable":
         cuda.memory._set_allocator_settings("expandable_segments:True")
     if allocator not in ("online", "saved"):
         return
-    options: dict[str, str] = {"device": "cpu"} if device == "cpu" else {"way": way}
+    options = {"way": way}
     if allocator == "saved":
         options["plan"] = plan
     elif save:

@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from common import choose, device_of, disable, figure, stweaver, synchronize
+from common import choose, cuda, disable, figure, stweaver
 
 import torch
 from report import table
 
 SIZES = {"512 B": 512, "64 KiB": 1 << 16, "8 MiB": 1 << 23}
 ROUNDS = 200
-DEVICE_TYPES = {"cpu": 0, "cuda": 1}  # c10/core/DeviceType.h
+CUDA = 1  # c10/core/DeviceType.h
 Times = dict[tuple[str, str], float]  # (caller, size) -> nanoseconds
 
 
@@ -43,19 +43,19 @@ def build(folder: Path) -> Callable[[int, int, int], float]:
     return result
 
 
-def in_python(size: int, device: str) -> float:
+def in_python(size: int) -> float:
     begin = time.perf_counter()
     for _ in range(ROUNDS):
-        torch.empty(size, dtype=torch.uint8, device=device)
+        torch.empty(size, dtype=torch.uint8, device="cuda")
     return (time.perf_counter() - begin) / ROUNDS * 1e9
 
 
-def step(allocate: Callable[[int, int, int], float], device: str) -> Times:
+def step(allocate: Callable[[int, int, int], float]) -> Times:
     """Allocate and free every size through every caller."""
     times: Times = {}
     for name, size in SIZES.items():
-        times["C++", name] = allocate(DEVICE_TYPES[device], size, ROUNDS)
-        times["torch.empty", name] = in_python(size, device)
+        times["C++", name] = allocate(CUDA, size, ROUNDS)
+        times["torch.empty", name] = in_python(size)
     if "stweaver" in sys.modules:
         stweaver().mark_step()
     return times
@@ -67,9 +67,9 @@ def medians(work: Callable[[], Times], steps: int) -> Times:
     return {key: statistics.median(times[key] for times in each) for key in each[0]}
 
 
-def plan(work: Callable[[], Times], device: str) -> None:
+def plan(work: Callable[[], Times]) -> None:
     """Switch STWeaver on and do steps until all their requests are hits."""
-    choose("online", way="wrapper", device=device)
+    choose("online", way="wrapper")
     for _ in range(200):
         misses, hits = figure("misses"), figure("hits")
         work()
@@ -83,19 +83,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for results")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--tiny", action="store_true", help="on the CPU where there is no CUDA")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    device = device_of(options.tiny)
     allocate = build(options.out)
-    torch.empty(1, device=device)
-    synchronize(device)
+    torch.empty(1, device="cuda")
+    cuda.synchronize()
 
     def work() -> Times:
-        return step(allocate, device)
+        return step(allocate)
 
     columns = {"PyTorch": medians(work, options.steps)}
-    plan(work, device)
+    plan(work)
     hits, misses = figure("hits"), figure("misses")
     columns["planned"] = medians(work, options.steps)
     hits, misses = figure("hits") - hits, figure("misses") - misses

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from common import MIB, choose, cuda, device_of, figure, require
+from common import MIB, choose, cuda, figure, require
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ T = TypeVar("T")
 
 def start(way: str) -> None:
     """Put the allocator of `way` in place; the first thing that a process does with CUDA."""
-    device = device_of(tiny=False)
-    choose("default" if way == "default" else "online", way=way, device=device)
+    choose("default" if way == "default" else "online", way=way)
 
 
 class Job:

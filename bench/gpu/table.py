@@ -50,7 +50,6 @@ class Plan:
     out: Path
     seconds: float
     steps: int
-    tiny: bool
     not_run: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
@@ -81,7 +80,6 @@ def run_of(plan: Plan, workload: str, allocator: str, repeat: int) -> Run:
         out=str(plan.out / f"{workload}.{allocator}.{repeat}.json"),
         plan=saved if allocator == "saved" else "",
         save=saved if allocator == "online" else "",
-        tiny=plan.tiny,
     )
 
 
@@ -253,7 +251,6 @@ def main() -> int:
     parser.add_argument("--losses", action="store_true", help="the small workloads, 50 steps, no expandable")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--paired", nargs="+", choices=ALLOCATORS, default=["default", "saved"])
-    parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
     options = parser.parse_args()
 
     names = options.workloads or list(FIFTY if options.losses else ALL)
@@ -262,7 +259,7 @@ def main() -> int:
     ]
     steps = options.steps or (50 if options.losses else 10)
     options.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(options.out, options.seconds, steps, options.tiny)
+    plan = Plan(options.out, options.seconds, steps)
     outcomes = do_all(plan, names, allocators, options.repeats, options.paired)
 
     different, alone = comparison(outcomes)

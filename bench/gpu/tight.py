@@ -57,7 +57,6 @@ class Search:
     layers: int
     steps: int
     out: Path
-    tiny: bool
     deadline: float
     limit: float = 0  # GiB
     probes: dict[tuple[str, int], Probe] = field(default_factory=dict)
@@ -74,8 +73,7 @@ class Search:
             out=str(self.out / f"{name}.json"),
             plan=plan,
             save=save,
-            tiny=self.tiny,
-            limit=limit if not self.tiny else 0,
+            limit=limit,
             layers=self.layers,
             micro_batch=size if self.vary == "micro_batch" else 0,
             sequence=size if self.vary == "sequence" else 0,
@@ -109,7 +107,7 @@ class Search:
 
     def speed(self, size: int, seconds: list[float]) -> float:
         """Tokens per second, without the first steps."""
-        setting = workloads.Setting("cpu", self.tiny, self.layers, **{self.vary: size})
+        setting = workloads.Setting(layers=self.layers, **{self.vary: size})
         job = workloads.job_of(self.job, setting)
         settled = slice(len(seconds) // 3, None)
         lengths = list(islice(pipeline.lengths(job), len(seconds)))[settled]
@@ -167,19 +165,16 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=9)
     parser.add_argument("--allocators", nargs="+", default=list(ALLOCATORS), choices=ALLOCATORS)
     parser.add_argument("--seconds", type=float, default=170, help="time for everything")
-    parser.add_argument("--tiny", action="store_true", help="small sizes, no limit; on the CPU without CUDA")
     options = parser.parse_args()
 
     options.out.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + options.seconds
-    search = Search(
-        options.job, options.vary, options.layers, options.steps, options.out, options.tiny, deadline
-    )
+    search = Search(options.job, options.vary, options.layers, options.steps, options.out, deadline)
     free = search.run("default", options.base, limit=0)
     if free["error"]:
         print(f"the job does not train without a limit: {free['error']}", file=sys.stderr)
         return 1
-    search.limit = MARGIN * free["whole"]["requested"] / GIB or 1
+    search.limit = MARGIN * free["whole"]["requested"] / GIB
     print(f"limit: {search.limit:.2f} GiB beside the context", flush=True)
     sizes = sizes_around(options.vary, options.base)
     best = {allocator: search.largest(allocator, sizes) for allocator in options.allocators}

@@ -21,15 +21,12 @@ from common import (
     ALLOCATORS,
     choose,
     cuda,
-    device_of,
     disable,
     driver_used,
     figure,
     hold_all_but,
-    memory_statistics,
     settle,
     statistics_text,
-    synchronize,
 )
 
 import torch
@@ -48,7 +45,6 @@ class Run:
     plan: str = ""
     save: str = ""
     way: str = "wrapper"
-    tiny: bool = False
     limit: float = 0  # GiB that the whole device is left with
     deterministic: bool = True
     fresh: bool = False  # what making the model left in PyTorch's cache goes back before the first step
@@ -64,7 +60,6 @@ class Steps:
     """Times the steps of a workload, and reads the statistics between them."""
 
     steps: int
-    device: str
     fresh: bool = False
     seconds: list[float] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
@@ -77,18 +72,18 @@ class Steps:
         """Let earlier work end first."""
         if self.fresh and not self.seconds:
             cuda.empty_cache()
-        synchronize(self.device)
+        cuda.synchronize()
         self.started = time.perf_counter()
 
     def end(self, loss: Tensor) -> None:
         """Wait for the step to end; what follows is not timed."""
-        synchronize(self.device)
+        cuda.synchronize()
         self.seconds.append(time.perf_counter() - self.started)
         self.losses.append(float(loss.item()).hex())
-        self.reserved.append(memory_statistics(self.device).get("reserved_bytes.all.current", 0))
-        self.driver.append(driver_used(self.device))
-        if len(self.seconds) == self.steps - self.steady and self.device == "cuda":
-            self.before = peaks(self.device)
+        self.reserved.append(cuda.memory_reserved())
+        self.driver.append(driver_used())
+        if len(self.seconds) == self.steps - self.steady:
+            self.before = peaks()
             cuda.reset_peak_memory_stats()
 
     @property
@@ -97,14 +92,14 @@ class Steps:
         return max(1, self.steps // 3)
 
 
-def peaks(device: str) -> dict[str, int]:
-    now = memory_statistics(device)
-    return {name: now.get(f"{name}_bytes.all.peak", 0) for name in ("requested", "reserved")}
+def peaks() -> dict[str, int]:
+    now = cuda.memory_stats()
+    return {name: now[f"{name}_bytes.all.peak"] for name in ("requested", "reserved")}
 
 
 def measured(steps: Steps) -> dict[str, Any]:
     """Say what the steps took; sizes in bytes."""
-    steady = peaks(steps.device)
+    steady = peaks()
     whole = {name: max(size, steps.before.get(name, 0)) for name, size in steady.items()}
     return {
         "seconds": [round(value, 5) for value in steps.seconds],
@@ -115,25 +110,21 @@ def measured(steps: Steps) -> dict[str, Any]:
         "steady": steady,
         "reserved": steps.reserved,
         "driver": steps.driver,
-        "retries": memory_statistics(steps.device).get("num_alloc_retries", 0),
+        "retries": cuda.memory_stats()["num_alloc_retries"],
         "hits": figure("hits"),
         "misses": figure("misses"),
     }
 
 
-def start(run: Run, device: str, rank: str) -> None:
+def start(run: Run, rank: str) -> None:
     """Everything that comes before the first allocation."""
     choose(  # before CUDA starts, as the pluggable way needs it
         run.allocator,
         way=run.way,
-        device=device,
         plan=ranked(run.plan, rank),
         save=ranked(run.save, rank),
     )
-    if device == "cpu":
-        torch.set_num_threads(1)  # for sizes this small more of them only wait
-    else:
-        cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if run.limit:
         hold_all_but(run.limit)
     settle(deterministic=run.deterministic)
@@ -149,15 +140,14 @@ def ranked(path: str, rank: str) -> str:
 def train(run: Run) -> None:
     """Train, and write the result to `run.out`, with the error in it when there was one. Raises it again."""
     rank = os.environ.get("RANK", "0")
-    device = device_of(run.tiny)
     result: dict[str, Any] = {"run": asdict(run), "torch": torch.__version__, "rank": rank}
     out = Path(ranked(run.out, rank))
     out.parent.mkdir(parents=True, exist_ok=True)
-    steps = Steps(run.steps, device, run.fresh)
+    steps = Steps(run.steps, run.fresh)
     try:
-        start(run, device, rank)
+        start(run, rank)
         varied = {name: getattr(run, name) for name in workloads.VARIED}
-        setting = workloads.Setting(device, run.tiny, **varied)
+        setting = workloads.Setting(**varied)
         workloads.run(run.workload, setting, steps)
     except Exception as error:
         result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
@@ -181,7 +171,6 @@ def arguments() -> Run:
     parser.add_argument("--plan", default="", help="for saved: the plan")
     parser.add_argument("--save", default="", help="for online: where to put the plan for the next run")
     parser.add_argument("--way", default="wrapper", choices=("wrapper", "pluggable"))
-    parser.add_argument("--tiny", action="store_true", help="small sizes; on the CPU where there is no CUDA")
     parser.add_argument("--limit", type=float, default=0, help="GiB to leave free on the device")
     for name in workloads.VARIED:
         option = f"--{name.replace('_', '-')}"

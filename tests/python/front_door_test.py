@@ -125,7 +125,7 @@ def test_the_benchmark_does_not_take_examples_for_an_empty_folder(tmp_path: Path
 
 def test_only_a_lack_of_memory_bounds_the_sizes_that_train(tmp_path: Path) -> None:
     def largest(ends: dict[int, str]) -> tight.Largest:
-        search = tight.Search("gpt2", "sequence", 4, 9, tmp_path, tiny=True, deadline=math.inf)
+        search = tight.Search("gpt2", "sequence", 4, 9, tmp_path, deadline=math.inf)
         search.probes = {("default", size): tight.Probe(error) for size, error in ends.items()}
         return search.largest("default", sorted(ends))
 
@@ -319,7 +319,7 @@ def test_losses_are_compared_on_all_ranks_and_with_the_default_alone(
         return ""
 
     monkeypatch.setattr(table, "forked", forked)
-    plan = table.Plan(tmp_path, seconds=60, steps=2, tiny=True)
+    plan = table.Plan(tmp_path, seconds=60, steps=2)
     outcomes = [table.do(plan, "fsdp", allocator, 0) for allocator in ("default", "online")]
     assert table.same_losses(outcomes[1], outcomes[:1]) == "1/2 same"
     assert table.comparison(outcomes) == (["fsdp online 0"], [])

@@ -15,9 +15,6 @@ from workloads.layers import (
     LLAMA_3B,
     LLAMA_7B,
     QWEN_MOE,
-    TINY,
-    TINY_GPT,
-    TINY_MOE,
     Place,
     Shape,
 )
@@ -27,10 +24,8 @@ from workloads.watch import Watch, repeat
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a workload runs, and what differs from its usual sizes; 0: nothing."""
+    """What differs from the usual sizes of a workload; 0: nothing."""
 
-    device: str
-    tiny: bool = False
     layers: int = 0
     micro_batch: int = 0
     sequence: int = 0
@@ -63,32 +58,24 @@ VARIED = ("layers", "micro_batch", "sequence", "micro_batches", "recompute")  # 
 NAMES = (*JOBS, *FSDP, "graphed", "trainer")
 
 
-def tiny_job(job: Job) -> Job:
-    """Give the same job sizes that a CPU does in milliseconds."""
-    shape = TINY_MOE if job.shape.experts else TINY if job.shape.gated else TINY_GPT
-    return replace(job, shape=shape, layers=4, micro_batch=min(job.micro_batch, 2), sequence=64)
-
-
 def make(name: str, setting: Setting) -> Callable[[], Tensor]:
     """Return a function that does one step of any workload but "trainer" and returns its loss."""
-    place = Place(setting.device)
+    place = Place("cuda")
     if name == "graphed":
-        return graphed.make(TINY if setting.tiny else SMALL_DENSE, place, 2 if setting.tiny else 8, 512)
+        return graphed.make(SMALL_DENSE, place, 8, 512)
     if name in FSDP:
-        batch, length = (2, 64) if setting.tiny else FSDP[name]
-        return clients.make_fsdp(setting.tiny, setting.device, batch, length)
+        return clients.make_fsdp(*FSDP[name])
     return pipeline.make(job_of(name, setting), place)
 
 
 def job_of(name: str, setting: Setting) -> Job:
     """Give the job of that name as the setting wants it."""
-    job = tiny_job(JOBS[name]) if setting.tiny else JOBS[name]
-    return replace(job, **{name: value for name in VARIED if (value := getattr(setting, name))})
+    return replace(JOBS[name], **{name: value for name in VARIED if (value := getattr(setting, name))})
 
 
 def run(name: str, setting: Setting, watch: Watch) -> None:
     """All steps of the workload `name`, one of NAMES."""
     if name == "trainer":
-        clients.run_trainer(setting.tiny, setting.device, watch)
+        clients.run_trainer(watch)
     else:
         repeat(make(name, setting), watch)

@@ -11,10 +11,10 @@ from torch import Tensor
 from workloads.watch import Watch
 
 
-def llama(tiny: bool, device: str) -> Any:  # noqa: ANN401  # transformers may not be installed
-    """1.2 billion parameters, or hardly any, made where they are used."""
+def llama(device: str = "cuda") -> Any:  # noqa: ANN401  # transformers may not be installed
+    """1.2 billion parameters."""
     transformers = importlib.import_module("transformers")
-    sizes = (64, 128, 2, 4, 2, 256) if tiny else (2048, 8192, 16, 32, 8, 128256)
+    sizes = (2048, 8192, 16, 32, 8, 128256)
     names = (
         "hidden_size",
         "intermediate_size",
@@ -33,7 +33,7 @@ def llama(tiny: bool, device: str) -> Any:  # noqa: ANN401  # transformers may n
 # ---- FSDP2 ----
 
 
-def join(device: str) -> None:
+def join() -> None:
     """Join the processes that torchrun, or whoever set its variables, started; else be alone."""
     if torch.distributed.is_initialized():
         return
@@ -44,17 +44,17 @@ def join(device: str) -> None:
         "MASTER_PORT": "29511",
     }.items():
         os.environ.setdefault(name, value)
-    torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    torch.distributed.init_process_group("nccl")
 
 
-def make_fsdp(tiny: bool, device: str, batch: int, length: int) -> Callable[[], Tensor]:
+def make_fsdp(batch: int, length: int) -> Callable[[], Tensor]:
     """One step: two accumulated batches, layers recomputed, AdamW."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    join(device)
-    mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
-    model = llama(tiny, device)
+    join()
+    mesh = init_device_mesh("cuda", (torch.distributed.get_world_size(),))
+    model = llama()
     model.gradient_checkpointing_enable()
     model.train()
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -65,7 +65,7 @@ def make_fsdp(tiny: bool, device: str, batch: int, length: int) -> Callable[[], 
 
     def step() -> Tensor:
         for _ in range(2):
-            tokens = torch.randint(0, model.config.vocab_size, (batch, length), device=device)
+            tokens = torch.randint(0, model.config.vocab_size, (batch, length), device="cuda")
             loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
             torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -97,10 +97,10 @@ def collate(batch: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def run_trainer(tiny: bool, device: str, watch: Watch) -> None:
+def run_trainer(watch: Watch) -> None:
     """Do steps of two accumulated batches of 4 texts, bf16, layers recomputed; lengths vary."""
     transformers = importlib.import_module("transformers")
-    model = llama(tiny, device)
+    model = llama()
     callback: Any = transformers.TrainerCallback
     base: Any = transformers.Trainer
 
@@ -122,8 +122,7 @@ def run_trainer(tiny: bool, device: str, watch: Watch) -> None:
         per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
         max_steps=watch.steps,
-        bf16=device == "cuda",
-        use_cpu=device == "cpu",
+        bf16=True,
         gradient_checkpointing=True,
         report_to=[],
         save_strategy="no",
@@ -133,7 +132,7 @@ def run_trainer(tiny: bool, device: str, watch: Watch) -> None:
     trainer = Trainer(
         model=model,
         args=arguments,
-        train_dataset=texts(8 * watch.steps, 64 if tiny else 4096, model.config.vocab_size),
+        train_dataset=texts(8 * watch.steps, 4096, model.config.vocab_size),
         data_collator=collate,
         callbacks=[Reporter()],
     )

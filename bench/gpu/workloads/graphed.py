@@ -17,11 +17,9 @@ def make(shape: Shape, place: Place, batch: int, length: int) -> Callable[[], Te
     blocks = nn.Sequential(*[Block(shape, place, table) for _ in range(shape.layers)])
     head = place.linear(shape.hidden, shape.vocabulary)
     parameters = [*embedding.parameters(), *blocks.parameters(), *head.parameters()]
-    body: Callable[[Tensor], Tensor] = blocks
-    if place.device == "cuda":
-        sample = torch.randn(batch, length, shape.hidden, device=place.device, dtype=place.dtype)
-        cuda: Any = torch.cuda
-        body = cuda.make_graphed_callables(blocks, (sample.requires_grad_(),))
+    sample = torch.randn(batch, length, shape.hidden, device=place.device, dtype=place.dtype)
+    cuda: Any = torch.cuda
+    body: Callable[[Tensor], Tensor] = cuda.make_graphed_callables(blocks, (sample.requires_grad_(),))
     optimizer = torch.optim.AdamW(parameters, lr=1e-4)
 
     def step() -> Tensor:

@@ -38,8 +38,6 @@ QWEN_MOE = Shape(
     experts_per_token=4,
     shared_feed_forward=5632,
 )
-TINY = Shape(hidden=64, feed_forward=160, heads=4, layers=4, vocabulary=128)
-TINY_GPT = Shape(hidden=64, feed_forward=160, heads=4, layers=4, vocabulary=128, gated=False)
 TINY_MOE = Shape(64, 32, 4, 4, 128, experts=8, experts_per_token=2, shared_feed_forward=96)
 
 

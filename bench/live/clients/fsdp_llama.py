@@ -28,7 +28,7 @@ def make_fsdp1() -> Callable[[], Tensor]:
     """Mixed precision, gradients gathered ahead, layers recomputed, clipped."""
     fsdp: Any = importlib.import_module("torch.distributed.fsdp")
     wrap: Any = importlib.import_module("torch.distributed.fsdp.wrap")
-    model = llama(tiny=False, device="cuda")
+    model = llama()
     model.gradient_checkpointing_enable()
     vocabulary = model.config.vocab_size
     kinds = {type(model.model.layers[0])}
@@ -78,7 +78,7 @@ def train(model: Any, vocabulary: int, clip: Any) -> Callable[[], Tensor]:  # no
 
 def main() -> None:
     makers: dict[str, Callable[[], Callable[[], Tensor]]] = {
-        "fsdp2": lambda: make_fsdp(tiny=False, device="cuda", batch=BATCH, length=LENGTH),
+        "fsdp2": lambda: make_fsdp(BATCH, LENGTH),
         "fsdp1": make_fsdp1,
         "offload": make_offloaded,
     }

@@ -26,4 +26,4 @@ class Watch:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    run_trainer(tiny=False, device="cuda", watch=Watch())
+    run_trainer(Watch())

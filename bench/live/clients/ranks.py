@@ -22,4 +22,4 @@ def join() -> None:
     for name, value in ALONE.items():
         os.environ.setdefault(name, value)
     cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    clients.join("cuda")
+    clients.join()

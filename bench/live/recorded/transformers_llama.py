@@ -25,7 +25,7 @@ def train_sharded() -> None:
     distributed.init_process_group("nccl")
     recording.start()
     torch.manual_seed(0)
-    model = llama(tiny=False, device="cuda")
+    model = llama()
     model.gradient_checkpointing_enable()
     model.train()
     policy = fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -82,7 +82,7 @@ def train_by_trainer() -> None:
     """Pad each batch to its longest text; the weights are made on the CPU."""
     transformers = importlib.import_module("transformers")
     recording.start()
-    model = llama(tiny=False, device="cpu")
+    model = llama("cpu")
     arguments = transformers.TrainingArguments(
         output_dir=tempfile.mkdtemp(),
         per_device_train_batch_size=BATCH,
