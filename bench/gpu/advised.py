@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import GIB, forked, ran_out, stweaver
+from common import forked, ran_out, stweaver
 from train import Run, train
 from workloads.pipeline import PEERS, Job
 
-from report import table
+from report import GIB, table
 
 COMMAND = Path(__file__).resolve().parents[2] / "build/release/stweaver"
 MODELS = ("gpt2", "llama_1b", "llama_3b", "moe_whole")

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import GIB, MIB, cuda, disable, driver_used, figure, require, stweaver
+from common import MIB, cuda, disable, driver_used, figure, require, stweaver
 from planned_job import PROBE, Job, StreamJob, all_ones, read_late, start
 
 import torch
+from report import GIB
 from torch import Tensor
 
 LONG = 200_000_000  # cycles: about a tenth of a second

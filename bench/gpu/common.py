@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -16,13 +17,13 @@ from typing import Any
 
 import torch
 
-GIB = 1 << 30
+sys.path.append(str(Path(__file__).resolve().parents[1] / "live"))  # also for the programs' tables
+from report import GIB
+
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
 CHECKOUT = str(ROOT / "python")
 ALLOCATORS = ("default", "expandable", "online", "saved")
-
-sys.path.append(str(ROOT / "bench" / "live"))  # for `report`, whose tables the programs print
 
 cuda: Any = torch.cuda  # most of it has no types
 
@@ -130,6 +131,14 @@ def figure(name: str) -> int:
 def require(truth: bool, message: str) -> None:
     if not truth:
         raise AssertionError(message)
+
+
+def compiled(source: Path, folder: Path, *options: str) -> Path:
+    """Compile a source of C++ into a library in `folder`."""
+    library = folder / f"{source.stem}.so"
+    flags = ["-std=c++20", "-O2", "-g", "-fPIC", "-shared"]
+    subprocess.run(["g++", *flags, str(source), *options, "-o", str(library)], check=True)
+    return library
 
 
 # ---- runs ----

@@ -12,13 +12,12 @@ import ctypes
 import importlib
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from common import choose, cuda, disable, figure, stweaver
+from common import choose, compiled, cuda, disable, figure, stweaver
 
 import torch
 from report import table
@@ -31,11 +30,9 @@ Times = dict[tuple[str, str], float]  # (caller, size) -> nanoseconds
 
 def build(folder: Path) -> Callable[[int, int, int], float]:
     """Compile cost.cc with the compiler alone and load it."""
-    torch_folder = Path(torch.__file__).parent
-    library, source = folder / "cost.so", Path(__file__).with_suffix(".cc")
-    flags = ["-std=c++20", "-O2", "-fPIC", "-shared", f"-isystem{torch_folder / 'include'}"]
-    links = [f"-L{torch_folder / 'lib'}", "-lc10", f"-Wl,-rpath,{torch_folder / 'lib'}"]
-    subprocess.run(["g++", *flags, str(source), *links, "-o", str(library)], check=True)
+    include, libraries = (Path(torch.__file__).parent / name for name in ("include", "lib"))
+    options = [f"-isystem{include}", f"-L{libraries}", "-lc10", f"-Wl,-rpath,{libraries}"]
+    library = compiled(Path(__file__).with_suffix(".cc"), folder, *options)
     function = ctypes.CDLL(str(library)).allocate_and_free
     function.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
     function.restype = ctypes.c_double

@@ -27,6 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench" / "live"))
 
+import run as live  # noqa: E402
 from jobs import JOBS, Job  # noqa: E402
 
 CLIENTS = ("diffusers_unet", "mask_rcnn", "lstm", "fourier")
@@ -134,17 +135,8 @@ def run(name: str, command: list[str], steps: int, recorder: Path, records: Path
         "HF_HUB_OFFLINE": "1",
     }
     began = time.monotonic()
-    with log.open("w") as file:
-        try:
-            code = subprocess.run(
-                command, env=variables, stdout=file, stderr=subprocess.STDOUT, check=False, timeout=seconds
-            ).returncode
-        except subprocess.TimeoutExpired:
-            code = -1
-    lines = log.read_text(errors="replace").split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    outcome = "ok" if code == 0 else f"exit {code}: {last}"
-    print(f"{name}: {time.monotonic() - began:.0f} s, {outcome}", flush=True)
+    failure = live.execute(command, variables, log, seconds, limited=False)
+    print(f"{name}: {time.monotonic() - began:.0f} s, {failure or 'ok'}", flush=True)
 
 
 def write_table(records: Path, out: Path) -> Path:

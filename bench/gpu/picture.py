@@ -11,7 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from common import ALLOCATORS, GIB
+from common import ALLOCATORS
+
+from report import GIB
 
 COLOURS = {"default": "tab:red", "expandable": "tab:orange", "online": "tab:blue", "saved": "tab:green"}
 

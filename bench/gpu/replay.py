@@ -14,13 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "live"))
+from report import GIB
+
 ALLOCATORS = {
     "stweaver": [],
     "online": ["--online"],
     "native": ["--allocator", "native"],
     "expandable": ["--allocator", "expandable"],
 }
-GIB = 1 << 30
 
 
 def replay(command: Path, trace: str, options: list[str]) -> dict[str, object] | None:

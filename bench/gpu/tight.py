@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from common import ALLOCATORS, GIB, forked, ran_out
+from common import ALLOCATORS, forked, ran_out
 from train import Run, train
 from workloads import pipeline
 
-from report import table
+from report import GIB, table
 
 LONGEST = 45.0  # seconds for one run
 MARGIN = 1.06  # limit / what the base asks for

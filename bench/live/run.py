@@ -164,7 +164,8 @@ def run(job: Job, allocator: str, folder: Path, setting: Setting, hold: int = 0)
     if allocator == "expandable":
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     began = time.monotonic()
-    failure = execute(command(job, allocator, folder, setting, hold), variables, log, job.seconds, setting)
+    start = command(job, allocator, folder, setting, hold)
+    failure = execute(start, variables, log, job.seconds, limited=not setting.device)
     done = report.read(steps)
     if not failure and len(done) != job.steps:
         failure = f"{len(done)} of {job.steps} steps: {report.last_line(log, report.FAILURE)}"
@@ -206,8 +207,8 @@ def null_cuda(job: Job, setting: Setting) -> list[str]:
     return [*shlex.split(started), "run", *options, "--"]
 
 
-def execute(start: list[str], variables: dict[str, str], log: Path, seconds: float, setting: Setting) -> str:
-    """Run a command with its limits; "" when it went well, else what happened."""
+def execute(start: list[str], variables: dict[str, str], log: Path, seconds: float, *, limited: bool) -> str:
+    """Run a command within its time, and HOST_MEMORY if limited; "" when it went well, else what happened."""
     with log.open("w") as file:
         process = subprocess.Popen(
             start,
@@ -216,7 +217,7 @@ def execute(start: list[str], variables: dict[str, str], log: Path, seconds: flo
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # so that a time limit ends what it started, too
-            preexec_fn=None if setting.device else limit_memory,
+            preexec_fn=limit_memory if limited else None,
         )
         try:
             code = process.wait(seconds)

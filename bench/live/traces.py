@@ -117,7 +117,7 @@ def build(setting: run.Setting) -> None:
     setting.out.mkdir(parents=True, exist_ok=True)
     start = [*run.null_cuda(Recorded(""), setting), setting.python, "-c", "import torch; torch.cuda.init()"]
     packages = {"PYTHONPATH": str(environment.ROOT / "nullcuda" / "python")}
-    if failure := run.execute(start, os.environ | packages, setting.out / "build.log", 600, setting):
+    if failure := run.execute(start, os.environ | packages, setting.out / "build.log", 600, limited=True):
         raise SystemExit(f"null CUDA does not run: {failure}")
 
 

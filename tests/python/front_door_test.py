@@ -222,7 +222,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Let training loops run at once, all but those whose log has one of these names."""
     names: set[str] = set()
 
-    def execute(_start: object, variables: dict[str, str], log: Path, *_: object) -> str:
+    def execute(_start: object, variables: dict[str, str], log: Path, *_: object, limited: bool) -> str:
+        assert limited
         log.write_text("")
         path = Path(variables["LIVE_OUT"].format(rank=0))
         path.write_text(f"{json.dumps(LINE)}\n" * int(variables["LIVE_STEPS"]))
