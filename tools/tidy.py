@@ -76,10 +76,11 @@ class Unit:
 
 
 def units() -> list[Unit]:
-    """List what is compiled, each once: some programs share sources. What a build makes is not there."""
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    found = {Path(entry["file"]): entry["command"] for entry in commands}
-    return [Unit(path, command) for path, command in found.items() if path.is_file()]
+    """List what is compiled, each once: some programs share sources. What a build makes is not there yet."""
+    found: dict[Path, list[str]] = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        found.setdefault(Path(entry["file"]), []).append(entry["command"])
+    return [Unit(path, " ".join(commands)) for path, commands in found.items() if path.is_file()]
 
 
 def chosen(asked: set[Path], all_units: Iterable[Unit]) -> tuple[list[Unit], set[Path]]:

@@ -94,7 +94,7 @@ class Steps:
 
 def peaks() -> dict[str, int]:
     now = cuda.memory_stats()
-    return {name: now[f"{name}_bytes.all.peak"] for name in ("requested", "reserved")}
+    return {name: now.get(f"{name}_bytes.all.peak", 0) for name in ("requested", "reserved")}
 
 
 def measured(steps: Steps) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def measured(steps: Steps) -> dict[str, Any]:
         "steady": steady,
         "reserved": steps.reserved,
         "driver": steps.driver,
-        "retries": cuda.memory_stats()["num_alloc_retries"],
+        "retries": cuda.memory_stats().get("num_alloc_retries", 0),
         "hits": figure("hits"),
         "misses": figure("misses"),
     }
