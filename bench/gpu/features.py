@@ -9,7 +9,6 @@ way, or was not reached.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from checks import ALONE, IN_ONE_PROCESS, NotTriedError
-from common import forked, read_lines, write_line
+from common import cuda, forked, last_line, read_lines, write_line
 from crash import show_crashes
 from planned_job import WAYS, Job, start
 
@@ -94,13 +93,9 @@ def cell(folder: Path, way: str, name: str) -> str:
     return NOT_REACHED
 
 
-def count_gpus() -> int:
-    """Count without starting CUDA, which forked processes must do themselves."""
-    try:
-        answer = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    except OSError:
-        return 1
-    return max(1, len(answer.stdout.splitlines()))
+def count_gpus(log: Path) -> int:
+    """Count in a process of its own: those that try features start CUDA themselves."""
+    return 0 if forked(lambda: print(cuda.device_count()), log, LONGEST) else int(last_line(log))
 
 
 def main() -> int:
@@ -114,8 +109,9 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     show_crashes(options.out)
     began = time.monotonic()
+    gpus = count_gpus(options.out / "features.gpus.log")
     for way in options.ways:
-        try_all(way, options.only, count_gpus(), options.out, began + options.seconds)
+        try_all(way, options.only, gpus, options.out, began + options.seconds)
         print(f"{time.monotonic() - began:6.1f} s  {way}", flush=True)
 
     rows = [[name, *(cell(options.out, way, name) for way in options.ways)] for name in options.only]
