@@ -3,8 +3,8 @@
 #   tools/test.sh             all of them
 #   tools/test.sh STAGE...    only these, e.g. `tools/test.sh format tidy`; the functions below are the stages
 # In brackets, how long the processors were busy for it. Two stages run at a time, each when what it needs is there:
-# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. Skipped tests are
-# shown with the reason; they have neither passed nor failed. The last line is "N passed, N failed".
+# hardly one keeps all processors busy to its end. A stage that fails is shown and the rest still runs. Skipped tests,
+# which have neither passed nor failed, are shown with the reason. The last line is "N passed, N failed".
 # FUZZ_SECONDS (30) is how long each fuzzer runs, JOBS (the number of cores) how many processes at once. SINCE, a commit
 # or a branch, leaves only the files that changed since to `format`, `tidy` and `shell_lint`.
 set -uo pipefail
@@ -128,7 +128,8 @@ format() { sources | xargs -0 -r clang-format --dry-run -Werror; }
 tidy() {
   cmake --preset tidy --log-level=WARNING >/dev/null &&
     sources -not -path '*/fuzz/*' -not -path '*/gpu/*' -not -path 'nullcuda/api/*' \
-      -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
+      -not -path 'python/*' -not -path 'nullcuda/observer/*' -not -path 'nullcuda/recorder/*' \
+      -not -name cuda_wrapper.cc -not -name cpu_adapter.cc |
     JOBS=$jobs python3 tools/tidy.py
 }
 shell_lint() { find tools tests bench .ci '(' -name '*.sh' -o -path .ci/run ')' -print0 | changed | xargs -0 -r shellcheck -x; }
@@ -163,7 +164,9 @@ count() {
       tests=$((tests + ran))
     done
     detail=", $tests tests$detail"
-    if [ "$skips" != 0 ]; then detail+=", $skips skipped:"$'\n'"$(skips_in "${files[@]}" | sort -u | sed 's/^/    /')"; fi
+    if [ "$skips" != 0 ]; then
+      detail+=", $skips skipped:"$'\n'"$(skips_in "${files[@]}" | sort -u | sed 's/^/    /')"
+    fi
   fi
   # A stage can also fail around its tests: a sanitizer's report at exit, a fuzzer's finding.
   if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi

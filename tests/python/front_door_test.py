@@ -175,6 +175,7 @@ def test_features_fail_where_one_fails_under_any_way(
 
     monkeypatch.setattr(features, "try_all", try_all)
     monkeypatch.setattr(features, "show_crashes", lambda _: None)
+    monkeypatch.setattr(features, "count_gpus", lambda _: 1)
     monkeypatch.setattr(sys, "argv", ["features.py", "--out", str(tmp_path), "--only", "MemPool"])
     assert features.main() == status
 
