@@ -66,9 +66,9 @@ int allocate_in_order(const char* what, void** memory, std::size_t size, cudaStr
   return error;
 }
 
-int release_device(std::uint64_t address) {
-  pool_of(device_of(address)).remove(address);
-  return error_of(machine().memory.free(address));
+int release_device(const Mapping& mapping) {
+  pool_of(mapping.chunk->device).remove(mapping.begin);
+  return error_of(machine().memory.free(mapping.begin));
 }
 
 /// The allocation that begins at an address; nothing where none does.
@@ -93,7 +93,7 @@ int release(const char* what, void* memory) {
   if (mapping == nullptr) return cudaErrorInvalidValue;
   machine().streams.synchronize_all();  // as the real one does
   forget(what, mapping->begin, mapping->size);
-  return release_device(mapping->begin);
+  return release_device(*mapping);
 }
 
 int release_in_order(const char* what, void* memory, cudaStream_t stream) {
@@ -104,7 +104,7 @@ int release_in_order(const char* what, void* memory, cudaStream_t stream) {
   if (machine().streams.capture(id_of(stream)).id != 0) return 0;
   machine().streams.finish(id_of(stream));
   forget(what, mapping->begin, mapping->size);
-  return release_device(mapping->begin);
+  return release_device(*mapping);
 }
 
 int allocate_host(void** memory, std::size_t size, HostKind kind) {
@@ -223,9 +223,9 @@ NULLCUDA_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attribu
   *attributes = {};
   auto* address =
       const_cast<void*>(pointer);  // NOLINT(cppcoreguidelines-pro-type-const-cast): as CUDA has it
-  if (machine().memory.find(address_of(pointer)) != nullptr) {
+  if (const auto mapping = machine().memory.find(address_of(pointer)); mapping != nullptr) {
     attributes->type = cudaMemoryTypeDevice;
-    attributes->device = device_of(address_of(pointer));
+    attributes->device = mapping->chunk->device;
     attributes->devicePointer = address;
   } else if (const auto kind = machine().host.kind_of(pointer)) {
     attributes->type = kind == HostKind::kManaged ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
@@ -318,7 +318,7 @@ NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
   const auto mapping = machine().memory.find(pointer);
   const auto kind = machine().host.kind_of(as_pointer<void*>(pointer));
   if (mapping == nullptr && !kind) return CUDA_ERROR_INVALID_VALUE;
-  const int device = mapping == nullptr ? current_device() : device_of(pointer);
+  const int device = mapping == nullptr ? current_device() : mapping->chunk->device;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
       CUcontext context = nullptr;

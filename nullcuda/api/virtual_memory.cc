@@ -18,7 +18,7 @@ NULLCUDA_API CUresult cuMemAddressReserve(CUdeviceptr* addresses, std::size_t si
                                           CUdeviceptr wish, unsigned long long) {
   NULLCUDA_DRIVER_CALL();
   std::uint64_t address = 0;
-  const Outcome outcome = machine().memory.reserve(current_device(), size, alignment, wish, address);
+  const Outcome outcome = machine().memory.reserve(size, alignment, wish, address);
   if (outcome == Outcome::kOk) *addresses = address;
   return driver(error_of(outcome));
 }

@@ -77,11 +77,9 @@ Memory::~Memory() {
     if (chunk->file >= 0) close(std::exchange(chunk->file, -1));
   for (auto& [begin, mapping] : mappings_)
     if (mapping.chunk->file >= 0) close(std::exchange(mapping.chunk->file, -1));
-  for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (!devices_[number].in_use) continue;
-    munmap(pointer(kFirstAddress + number * kSpace), kSpace);
-    if (devices_[number].file >= 0) close(devices_[number].file);
-  }
+  for (const Device& device : devices_)
+    if (device.file >= 0) close(device.file);
+  if (next_ != 0) munmap(pointer(kFirstAddress), kSpace);
 }
 
 Memory::Device& Memory::device(int number) {
@@ -89,12 +87,6 @@ Memory::Device& Memory::device(int number) {
   if (device.in_use) return device;
   device.in_use = true;
   device.used = device.peak = settings_.context;
-  const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace;
-  device.next = first + kSpace;
-  const bool flat = backing_ == Backing::kFlat;
-  // Shared, so that a limit on private memory (ulimit -d) does not count addresses.
-  map_over(first, kSpace, flat ? PROT_READ | PROT_WRITE : PROT_NONE,
-           MAP_ANONYMOUS | (flat ? MAP_SHARED : MAP_PRIVATE), -1, 0);
   if (backing_ == Backing::kPhysical) device.file = make_file(kFileSize);
   return device;
 }
@@ -111,20 +103,29 @@ bool Memory::in_use(int number) const {
 
 // ---- addresses ----
 
-Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
-                               std::uint64_t& address) {
-  const std::uint64_t first = kFirstAddress + static_cast<std::uint64_t>(number) * kSpace + kPage;
-  const std::uint64_t top = first - kPage + kSpace;
+/// Not before they are needed: a process that forks would share the bytes with its children.
+void Memory::map_space() {
+  if (next_ != 0) return;
+  next_ = kFirstAddress + kSpace;
+  const bool flat = backing_ == Backing::kFlat;
+  // Shared, so that a limit on private memory (ulimit -d) does not count addresses.
+  map_over(kFirstAddress, kSpace, flat ? PROT_READ | PROT_WRITE : PROT_NONE,
+           MAP_ANONYMOUS | (flat ? MAP_SHARED : MAP_PRIVATE), -1, 0);
+}
+
+Outcome Memory::take_addresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t& address) {
+  map_space();
+  const std::uint64_t first = kFirstAddress + kPage;
   // Downwards from where the last ones were taken, or given back; once more from the top, over all that is
   // free.
-  for (std::uint64_t end : {device.next, top}) {
+  for (std::uint64_t end : {next_, kFirstAddress + kSpace}) {
     while (end >= first + size) {
       const std::uint64_t begin = (end - size) / alignment * alignment;
       if (begin < first) break;
-      auto other = device.taken.lower_bound(begin + size);
-      if (other == device.taken.begin() || std::prev(other)->second <= begin) {
-        device.taken.emplace(begin, begin + size);
-        device.next = begin;
+      auto other = taken_.lower_bound(begin + size);
+      if (other == taken_.begin() || std::prev(other)->second <= begin) {
+        taken_.emplace(begin, begin + size);
+        next_ = begin;
         address = begin;
         return Outcome::kOk;
       }
@@ -134,45 +135,40 @@ Outcome Memory::take_addresses(Device& device, int number, std::uint64_t size, s
   return Outcome::kOutOfMemory;
 }
 
-void Memory::give_addresses(Device& device, std::uint64_t begin) const {
-  const auto range = device.taken.find(begin);
-  if (backing_ != Backing::kPhysical) device.next = std::max(device.next, range->second);
-  device.taken.erase(range);
+void Memory::give_addresses(std::uint64_t begin) {
+  const auto range = taken_.find(begin);
+  if (backing_ != Backing::kPhysical) next_ = std::max(next_, range->second);
+  taken_.erase(range);
 }
 
-Outcome Memory::reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
+Outcome Memory::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
                         std::uint64_t& address) {
   if (size == 0 || !is_multiple(size, kPage) || (alignment & (alignment - 1)) != 0) return Outcome::kInvalid;
   if (size > kSpace || alignment > kSpace) return Outcome::kOutOfMemory;
   const std::scoped_lock lock(mutex_);
-  if (is_device(wish)) number = device_of(wish);
-  Device& device = this->device(number);
+  map_space();
   alignment = std::max(alignment, kPage);
-  const auto other = device.taken.lower_bound(wish + size);
-  const bool granted = is_device(wish) && is_device(wish + size - 1) &&
-                       device_of(wish + size - 1) == number && is_multiple(wish, alignment) &&
-                       (other == device.taken.begin() || std::prev(other)->second <= wish);
+  const auto other = taken_.lower_bound(wish + size);
+  const bool granted = is_device(wish) && is_device(wish + size - 1) && is_multiple(wish, alignment) &&
+                       (other == taken_.begin() || std::prev(other)->second <= wish);
   if (granted) {
-    device.taken.emplace(wish, wish + size);
+    taken_.emplace(wish, wish + size);
     address = wish;
-  } else if (const Outcome outcome = take_addresses(device, number, size, alignment, address);
-             outcome != Outcome::kOk) {
+  } else if (const Outcome outcome = take_addresses(size, alignment, address); outcome != Outcome::kOk) {
     return outcome;
   }
-  device.reservations.emplace(address, size);
+  reservations_.emplace(address, size);
   return Outcome::kOk;
 }
 
 Outcome Memory::unreserve(std::uint64_t address, std::uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  if (!is_device(address)) return Outcome::kInvalid;
-  Device& device = this->device(device_of(address));
-  const auto reservation = device.reservations.find(address);
-  if (reservation == device.reservations.end() || reservation->second != size) return Outcome::kInvalid;
+  const auto reservation = reservations_.find(address);
+  if (reservation == reservations_.end() || reservation->second != size) return Outcome::kInvalid;
   const auto mapping = first_from(address);
   if (mapping != mappings_.end() && mapping->first < address + size) return Outcome::kInvalid;
-  device.reservations.erase(reservation);
-  give_addresses(device, address);
+  reservations_.erase(reservation);
+  give_addresses(address);
   return Outcome::kOk;
 }
 
@@ -291,13 +287,11 @@ void Memory::insert(const Mapping& mapping) {
 Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, Chunk* handle) {
   const std::scoped_lock lock(mutex_);
   const auto found = chunks_.find(handle);
-  if (found == chunks_.end() || size == 0 || !is_multiple(size, kPage) || !is_multiple(address, kPage) ||
-      !is_device(address))
+  if (found == chunks_.end() || size == 0 || !is_multiple(size, kPage) || !is_multiple(address, kPage))
     return Outcome::kInvalid;
   if (offset != 0 || size != handle->size) return Outcome::kUnsupported;
-  const Device& device = this->device(device_of(address));
-  auto reservation = device.reservations.upper_bound(address);
-  if (reservation == device.reservations.begin()) return Outcome::kInvalid;
+  auto reservation = reservations_.upper_bound(address);
+  if (reservation == reservations_.begin()) return Outcome::kInvalid;
   --reservation;
   if (address + size > reservation->first + reservation->second) return Outcome::kInvalid;
   const auto next = first_from(address);
@@ -310,12 +304,10 @@ Outcome Memory::map(std::uint64_t address, std::uint64_t size, std::uint64_t off
 
 Outcome Memory::unmap(std::uint64_t address, std::uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  if (size == 0 || size > kSpace || !is_multiple(size, kPage) || !is_multiple(address, kPage) ||
-      !is_device(address))
+  if (size == 0 || size > kSpace || !is_multiple(size, kPage) || !is_multiple(address, kPage))
     return Outcome::kInvalid;
-  const Device& device = this->device(device_of(address));
-  const auto reservation = device.reservations.upper_bound(address);
-  if (reservation == device.reservations.begin() ||
+  const auto reservation = reservations_.upper_bound(address);
+  if (reservation == reservations_.begin() ||
       address >= std::prev(reservation)->first + std::prev(reservation)->second)
     return Outcome::kInvalid;
   const std::uint64_t end = address + size;
@@ -355,9 +347,8 @@ Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address)
     return allocate_small(number, rounded(std::max<std::uint64_t>(size, 1), kSmallest), address);
   size = rounded(size, kPage);
   if (const Outcome outcome = charge(number, size); outcome != Outcome::kOk) return outcome;
-  Device& device = this->device(number);
-  if (take_addresses(device, number, size, kPage, address) != Outcome::kOk) {
-    device.used -= size;
+  if (take_addresses(size, kPage, address) != Outcome::kOk) {
+    device(number).used -= size;
     return Outcome::kOutOfMemory;
   }
   const Mapping mapping{.begin = address,
@@ -393,7 +384,7 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
     return Outcome::kOk;
   }
   if (const Outcome outcome = charge(number, kPage); outcome != Outcome::kOk) return outcome;
-  if (take_addresses(device, number, kPage, kPage, address) != Outcome::kOk) {
+  if (take_addresses(kPage, kPage, address) != Outcome::kOk) {
     device.used -= kPage;
     return Outcome::kOutOfMemory;
   }
@@ -414,7 +405,7 @@ Outcome Memory::free(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
   const auto mapping = mappings_.find(address);
   if (mapping == mappings_.end() || !mapping->second.whole) return Outcome::kInvalid;
-  Device& device = this->device(device_of(address));
+  Device& device = this->device(mapping->second.chunk->device);
   const std::uint64_t page = address / kPage * kPage;
   if (const auto shared = device.small.find(page); shared != device.small.end()) {
     const std::shared_ptr<Chunk> chunk = mapping->second.chunk;
@@ -423,11 +414,11 @@ Outcome Memory::free(std::uint64_t address) {
     if (--chunk->mappings > 0) return Outcome::kOk;
     device.small.erase(shared);
     unback(page, kPage);
-    give_addresses(device, page);
+    give_addresses(page);
     give_back(*chunk);
     return Outcome::kOk;
   }
-  give_addresses(device, address);
+  give_addresses(address);
   erase(mapping);
   return Outcome::kOk;
 }
@@ -466,11 +457,8 @@ Outcome Memory::open(Chunk* handle, std::uint64_t& address) {
   const std::scoped_lock lock(mutex_);
   const auto found = chunks_.find(handle);
   if (found == chunks_.end()) return Outcome::kInvalid;
-  Device& device = this->device(handle->device);
-  const std::uint64_t size = rounded(handle->size, kPage);
-  if (const Outcome outcome = take_addresses(device, handle->device, size, kPage, address);
-      outcome != Outcome::kOk)
-    return outcome;
+  const Outcome outcome = take_addresses(rounded(handle->size, kPage), kPage, address);
+  if (outcome != Outcome::kOk) return outcome;
   const Mapping mapping{
       .begin = address, .size = handle->size, .chunk = found->second, .accessible = true, .whole = true};
   insert(mapping);

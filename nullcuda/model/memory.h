@@ -1,8 +1,8 @@
 // Device memory: what is in use of each device, which addresses are whose, and what lies behind them.
 //
-// Addresses of device d lie in [kFirstAddress + d * kSpace, + kSpace). They are taken from the top downwards,
-// those that were given back before others, as the driver of an H200 was seen to do. Only in checking mode
-// none is handed out twice before all were: what is used after it was freed shows.
+// Addresses of all devices lie in [kFirstAddress, + kSpace). They are taken from the top downwards, those
+// that were given back before others, as the driver of an H200 was seen to do. Only in checking mode none is
+// handed out twice before all were: what is used after it was freed shows.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,17 @@
 
 namespace nullcuda {
 
-/// Above what AddressSanitizer has for itself (up to 0x10007fff8000), and the last of all devices below where
-/// Linux puts programs (0x555555554000).
+/// What 47 bits of addresses leave between AddressSanitizer's own (up to 0x10007fff8000) and where Linux puts
+/// programs (0x555555554000): a segment that can grow reserves more than a device has, for each stream and
+/// pool.
 inline constexpr std::uint64_t kFirstAddress = 20ULL << 40;
-inline constexpr std::uint64_t kSpace = 1ULL << 42;  ///< addresses of one device: 4 TiB
-inline constexpr std::uint64_t kPage = 2ULL << 20;   ///< what a GPU maps at once
+inline constexpr std::uint64_t kSpace = 64ULL << 40;
+inline constexpr std::uint64_t kPage = 2ULL << 20;  ///< what a GPU maps at once
 inline constexpr int kMostDevices = 16;
 
 /// Whether an address is one of device memory, mapped or not.
 inline bool is_device(std::uint64_t address) {
-  return address >= kFirstAddress && address < kFirstAddress + kMostDevices * kSpace;
-}
-inline int device_of(std::uint64_t address) {
-  return static_cast<int>((address - kFirstAddress) / kSpace);
+  return address >= kFirstAddress && address < kFirstAddress + kSpace;
 }
 
 enum class Outcome : std::uint8_t { kOk, kInvalid, kOutOfMemory, kUnsupported };
@@ -77,8 +75,7 @@ class Memory {
   Outcome free(std::uint64_t address);
 
   // ---- as cuMem... ----
-  Outcome reserve(int number, std::uint64_t size, std::uint64_t alignment, std::uint64_t wish,
-                  std::uint64_t& address);
+  Outcome reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wish, std::uint64_t& address);
   Outcome unreserve(std::uint64_t address, std::uint64_t size);
   Outcome create(int number, std::uint64_t size, bool on_host, Chunk*& handle);
   Outcome release(Chunk* handle);
@@ -122,18 +119,15 @@ class Memory {
     bool in_use = false;
     std::uint64_t used = 0;
     std::uint64_t peak = 0;
-    std::uint64_t next = 0;                        ///< addresses below it were not handed out in this round
-    int file = -1;                                 ///< holds the bytes of its chunks
-    std::uint64_t file_end = 0;                    ///< of what chunks have had
-    std::map<std::uint64_t, std::uint64_t> taken;  ///< addresses: begin to end
-    std::map<std::uint64_t, std::uint64_t> reservations;  ///< of cuMemAddressReserve: begin to size
-    std::map<std::uint64_t, Shared> small;                ///< pages, by their begin
+    int file = -1;                          ///< holds the bytes of its chunks
+    std::uint64_t file_end = 0;             ///< of what chunks have had
+    std::map<std::uint64_t, Shared> small;  ///< pages, by their begin
   };
 
   Device& device(int number);
-  static Outcome take_addresses(Device& device, int number, std::uint64_t size, std::uint64_t alignment,
-                                std::uint64_t& address);
-  void give_addresses(Device& device, std::uint64_t begin) const;
+  void map_space();
+  Outcome take_addresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t& address);
+  void give_addresses(std::uint64_t begin);
   Outcome allocate_small(int number, std::uint64_t size, std::uint64_t& address);
   Outcome charge(int number, std::uint64_t size);
   void let_go(Chunk& chunk);
@@ -152,8 +146,11 @@ class Memory {
   Backing backing_;
   mutable std::mutex mutex_;
   std::vector<Device> devices_;
-  std::map<std::uint64_t, Mapping> mappings_;        ///< by their begin
-  std::map<Chunk*, std::shared_ptr<Chunk>> chunks_;  ///< those that the program holds a handle of
+  std::uint64_t next_ = 0;  ///< addresses below it were not handed out in this round; 0: none is mapped yet
+  std::map<std::uint64_t, std::uint64_t> taken_;         ///< addresses: begin to end
+  std::map<std::uint64_t, std::uint64_t> reservations_;  ///< of cuMemAddressReserve: begin to size
+  std::map<std::uint64_t, Mapping> mappings_;            ///< by their begin
+  std::map<Chunk*, std::shared_ptr<Chunk>> chunks_;      ///< those that the program holds a handle of
 };
 
 }  // namespace nullcuda
