@@ -34,11 +34,12 @@ void nullcuda_guess(const char* what);
 
 /// A kernel on `stream` (a cudaStream_t) reads (`writes` = 0) or writes the bytes. In checking mode the
 /// process stops with one line if they are not mapped, or if another stream's use of them is not ordered
-/// before this one; without it nothing happens.
+/// before this one. Where the stream is captured, what is written is unknown after each launch of the graph.
+/// Else nothing happens.
 void nullcuda_use(const void* address, size_t size, const void* stream, int writes);
 
-/// 1 in checking mode.
-int nullcuda_checks(void);
+/// 1 if nullcuda_use() does anything now: in checking mode, and while a stream is captured.
+int nullcuda_wants_uses(void);
 
 #ifdef __cplusplus
 }

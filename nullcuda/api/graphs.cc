@@ -1,4 +1,5 @@
-// Graphs: what is captured is counted and, in checking mode, checked at each launch; nothing of it is run.
+// Graphs: of what is captured each launch checks the uses of memory, in checking mode, and brings the effects
+// that are known.
 
 #include <cstring>
 #include <memory>
@@ -71,7 +72,9 @@ int instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
 int launch(const char* what, cudaGraphExec_t exec, cudaStream_t stream) {
   const auto graph = graphs().find(exec);
   if (!graph) return cudaErrorInvalidValue;
-  use(what, id_of(stream), graph->uses);
+  perform(what, id_of(stream), graph->uses, [graph] {
+    for (const Effect& effect : graph->effects) effect();
+  });
   return 0;
 }
 

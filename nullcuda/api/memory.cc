@@ -99,7 +99,7 @@ int release(const char* what, void* memory) {
 int release_in_order(const char* what, void* memory, cudaStream_t stream) {
   const auto mapping = allocation_at(memory);
   if (mapping == nullptr) return cudaErrorInvalidValue;
-  use(what, id_of(stream), mapping->begin, mapping->size, true);
+  use(what, id_of(stream), {{.begin = mapping->begin, .size = mapping->size, .writes = true}});
   // A graph uses it again whenever it is launched.
   if (machine().streams.capture(id_of(stream)).id != 0) return 0;
   machine().streams.finish(id_of(stream));

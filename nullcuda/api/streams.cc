@@ -138,8 +138,7 @@ NULLCUDA_API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* great
 
 NULLCUDA_API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   NULLCUDA_RUNTIME_CALL();
-  use("cudaLaunchHostFunc", id_of(stream), {});
-  if (machine().streams.capture(id_of(stream)).id == 0) function(data);
+  perform("cudaLaunchHostFunc", id_of(stream), {}, [=] { function(data); });
   return cudaSuccess;
 }
 

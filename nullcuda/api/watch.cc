@@ -28,10 +28,11 @@ NULLCUDA_API void nullcuda_guess(const char* what) {
 }
 
 NULLCUDA_API void nullcuda_use(const void* address, std::size_t size, const void* stream, int writes) {
-  if (machine().settings.checks)
-    use("an operator", address_of(stream), address_of(address), size, writes != 0);
+  if (machine().settings.checks || machine().streams.capture(address_of(stream)).id != 0)
+    use("an operator", address_of(stream),
+        {{.begin = address_of(address), .size = size, .writes = writes != 0}});
 }
 
-NULLCUDA_API int nullcuda_checks() {
-  return static_cast<int>(machine().settings.checks);
+NULLCUDA_API int nullcuda_wants_uses() {
+  return static_cast<int>(machine().settings.checks || machine().streams.capturing());
 }

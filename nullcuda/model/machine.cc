@@ -66,7 +66,9 @@ Answer& answer() {
   return given;
 }
 
-void use(const char* what, StreamId stream, const std::vector<Use>& uses) {
+namespace {
+
+void submit(const char* what, StreamId stream, const std::vector<Use>& uses, const Effect& effect) {
   Machine& m = machine();
   if (m.settings.checks) {
     for (const Use& each : uses) {
@@ -77,16 +79,28 @@ void use(const char* what, StreamId stream, const std::vector<Use>& uses) {
       stop(text.str());
     }
   }
-  if (const std::string wrong = m.streams.work(stream, uses); !wrong.empty())
+  if (const std::string wrong = m.streams.work(stream, uses, effect); !wrong.empty())
     stop(std::string(what) + ": " + wrong);
 }
 
-void use(const char* what, StreamId stream, std::uint64_t begin, std::uint64_t size, bool writes) {
-  if (size == 0) return;
-  if (machine().settings.checks)
-    use(what, stream, {{.begin = begin, .size = size, .writes = writes}});
-  else
-    machine().streams.work(stream, {});
+bool is_captured(StreamId stream) {
+  return machine().streams.capture(stream).id != 0;
+}
+
+}  // namespace
+
+void use(const char* what, StreamId stream, const std::vector<Use>& uses) {
+  if (!is_captured(stream)) return submit(what, stream, uses, {});
+  submit(what, stream, uses, [uses] {
+    for (const Use& each : uses)
+      if (each.writes) machine().known.remove(each.begin, each.size);
+  });
+}
+
+void perform(const char* what, StreamId stream, const std::vector<Use>& uses, const Effect& effect) {
+  const bool captured = is_captured(stream);
+  submit(what, stream, uses, effect);
+  if (!captured) effect();
 }
 
 void forget(const char* what, std::uint64_t begin, std::uint64_t size) {
@@ -96,16 +110,12 @@ void forget(const char* what, std::uint64_t begin, std::uint64_t size) {
     stop(std::string(what) + ": " + wrong);
 }
 
-void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size) {
-  if (size == 0) return;
+namespace {
+
+void copy_bytes(void* to, const void* from, std::uint64_t size) {
   Machine& m = machine();
   const bool to_device = is_device(number(to));
   const bool from_device = is_device(number(from));
-  std::vector<Use> uses;
-  if (m.settings.checks && from_device)
-    uses.push_back({.begin = number(from), .size = size, .writes = false});
-  if (m.settings.checks && to_device) uses.push_back({.begin = number(to), .size = size, .writes = true});
-  use(what, stream, uses);
   if (!to_device && !from_device) {
     std::memmove(to, from, size);
   } else if (!to_device) {
@@ -121,11 +131,9 @@ void copy(const char* what, StreamId stream, void* to, const void* from, std::ui
   }
 }
 
-void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t size, int width) {
-  if (size == 0) return;
+void fill_bytes(void* at, int value, std::uint64_t size, int width) {
   Machine& m = machine();
   if (is_device(number(at))) {
-    use(what, stream, number(at), size, true);
     if (!tangible(size)) {
       m.known.remove(number(at), size);
       return;
@@ -139,6 +147,23 @@ void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t 
   else
     for (std::uint64_t place = 0; place + step <= size; place += step)
       std::memcpy(bytes + place, &value, step);
+}
+
+}  // namespace
+
+void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size) {
+  if (size == 0) return;
+  std::vector<Use> uses;
+  if (is_device(number(from))) uses.push_back({.begin = number(from), .size = size, .writes = false});
+  if (is_device(number(to))) uses.push_back({.begin = number(to), .size = size, .writes = true});
+  perform(what, stream, uses, [=] { copy_bytes(to, from, size); });
+}
+
+void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t size, int width) {
+  if (size == 0) return;
+  std::vector<Use> uses;
+  if (is_device(number(at))) uses.push_back({.begin = number(at), .size = size, .writes = true});
+  perform(what, stream, uses, [=] { fill_bytes(at, value, size, width); });
 }
 
 }  // namespace nullcuda

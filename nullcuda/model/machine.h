@@ -30,9 +30,11 @@ std::uint64_t fresh_handle();
 int& current_device();
 
 /// A piece of work on a stream that uses bytes of device memory. In checking mode it stops the process where
-/// they are not mapped, or used out of order. `what` is the function, for the message.
-void use(const char* what, StreamId stream, std::uint64_t begin, std::uint64_t size, bool writes);
+/// they are not mapped, or used out of order. `what` is the function, for the message. Whenever a graph that
+/// it was captured in has run, nobody knows what it has written.
 void use(const char* what, StreamId stream, const std::vector<Use>& uses);
+/// One whose effect on bytes is known: that comes at once, or whenever the graph is launched.
+void perform(const char* what, StreamId stream, const std::vector<Use>& uses, const Effect& effect);
 /// Memory goes away; in checking mode it stops the process where work that uses it may still be under way.
 void forget(const char* what, std::uint64_t begin, std::uint64_t size);
 

@@ -311,17 +311,18 @@ void Streams::synchronize_all(std::optional<int> device) {
 
 // ---- work ----
 
-std::string Streams::work(StreamId id, const std::vector<Use>& uses) {
+std::string Streams::work(StreamId id, const std::vector<Use>& uses, const Effect& effect) {
   // Most of what a program does: nothing is checked, nothing takes time, nothing is captured.
-  if (!settings_.checks && settings_.completion.calls == 0 && capturing_.load(std::memory_order_acquire) == 0)
-    return {};
+  if (!settings_.checks && settings_.completion.calls == 0 && !capturing()) return {};
   const std::scoped_lock lock(mutex_);
   Stream* stream = find(id);
   if (stream == nullptr) return settings_.checks ? named(id) + " does not exist" : "";
   if (Recording* recording = find_recording(stream->capture); recording != nullptr) {
     ++recording->graph.nodes;
     stream->captured[id] = ++recording->pieces[id];
-    if (settings_.checks) recording->graph.uses.insert(recording->graph.uses.end(), uses.begin(), uses.end());
+    Graph& graph = recording->graph;
+    graph.uses.insert(graph.uses.end(), uses.begin(), uses.end());
+    if (effect) graph.effects.push_back(effect);
     return {};
   }
   spoil_by_legacy(id);
@@ -478,7 +479,7 @@ int Streams::end_capture(StreamId id, std::unique_ptr<Graph>& graph) {
 }
 
 Capture Streams::capture(StreamId id) const {
-  if (capturing_.load(std::memory_order_acquire) == 0) return {};
+  if (!capturing()) return {};
   const std::scoped_lock lock(mutex_);
   const Stream* stream = find(id);
   if (stream == nullptr) return {};
@@ -487,7 +488,7 @@ Capture Streams::capture(StreamId id) const {
 }
 
 int Streams::unsafe() {
-  if (capturing_.load(std::memory_order_acquire) == 0) return 0;
+  if (!capturing()) return 0;
   const std::scoped_lock lock(mutex_);
   return unsafe_now();
 }
@@ -506,7 +507,7 @@ int Streams::unsafe_now() {
 }
 
 int Streams::forbidden() {
-  if (capturing_.load(std::memory_order_acquire) == 0) return 0;
+  if (!capturing()) return 0;
   const std::scoped_lock lock(mutex_);
   for (auto& [id, recording] : captures_) recording.capture.invalid = true;
   return captures_.empty() ? 0 : kUnsupported;

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,9 +62,13 @@ struct Capture {
   bool invalid = false;      ///< somebody did what may not be done meanwhile
 };
 
+/// What a piece of work does to bytes, as far as somebody knows it.
+using Effect = std::function<void()>;
+
 /// A captured graph.
 struct Graph {
-  std::vector<Use> uses = {};  ///< of the work in it, in checking mode
+  std::vector<Use> uses = {};        ///< of the work in it
+  std::vector<Effect> effects = {};  ///< of that work, in its order: they come with each launch
   std::uint64_t nodes = 0;
 };
 
@@ -98,9 +103,9 @@ class Streams {
   void finish(StreamId id);
 
   // ---- work ----
-  /// A piece of work on a stream. Returns what is wrong with the order of it and earlier uses of the same
-  /// bytes, "" if nothing; always "" without checking mode.
-  std::string work(StreamId id, const std::vector<Use>& uses);
+  /// A piece of work on a stream; if that is captured, its effect is the graph's. Returns what is wrong with
+  /// the order of it and earlier uses of the same bytes, "" if nothing; always "" without checking mode.
+  std::string work(StreamId id, const std::vector<Use>& uses, const Effect& effect = {});
   /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that
   /// all of that is done, "" if nothing.
   std::string forget(std::uint64_t begin, std::uint64_t size);
@@ -111,6 +116,7 @@ class Streams {
   int end_capture(StreamId id, std::unique_ptr<Graph>& graph);
   /// The capture that a stream is part of; id 0: none.
   [[nodiscard]] Capture capture(StreamId id) const;
+  [[nodiscard]] bool capturing() const { return capturing_.load(std::memory_order_acquire) != 0; }
   /// What calls that a capture may not be able to bear must ask first: 0, or the error that they end with,
   /// which also spoils the captures.
   int unsafe();

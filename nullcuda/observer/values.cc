@@ -48,7 +48,7 @@ void follow_allocator() {
   }
 }
 
-// ---- checking mode ----
+// ---- uses of memory ----
 
 /// Only what runs on the current stream: collectives have their own, and the core sees them.
 void report_use(const Tensor& tensor, bool writes) {
@@ -72,7 +72,10 @@ void report_outputs(const std::vector<c10::IValue>& outputs) {
 // ---- the observer ----
 
 bool watches_values = false;
-bool checks_uses = false;
+
+bool wants_uses() {
+  return nullcuda_wants_uses() == 1;
+}
 
 std::unique_ptr<Frame> begin_plain(const Operator& op, Inputs inputs, const Survey& found) {
   const bool can_run = op.has_cpu_kernel && (found.is_known || found.is_tiny) && !is_capturing();
@@ -87,7 +90,7 @@ std::unique_ptr<Frame> begin(const Operator& op, Inputs inputs) {
   if (!late.empty()) write_late();
   const Survey found = survey_of(op, inputs);
   if (!found.is_on_device || found.is_wrapped) return nullptr;
-  if (checks_uses) report_inputs(op, inputs);
+  if (wants_uses()) report_inputs(op, inputs);
   if (!watches_values) return nullptr;
   follow_allocator();
   if (op.special != Special::none)
@@ -105,7 +108,9 @@ void finish(const at::RecordFunction& function, at::ObserverContext* context) {
   const Operator& op = Operators::find(function);
   if (op.kind == Kind::ignored) return;
   const std::vector<c10::IValue>& outputs = function.outputs();
-  if (checks_uses && op.kind != Kind::collective) report_outputs(outputs);
+  // What copies write was said at their start: the core follows them itself.
+  const bool is_told = op.kind == Kind::collective || op.special == Special::copy;
+  if (!is_told && wants_uses()) report_outputs(outputs);
   if (context != nullptr) {
     end(op, *static_cast<Frame*>(context), outputs);
   } else if (watches_values && op.kind != Kind::collective) {
@@ -120,8 +125,7 @@ void finish(const at::RecordFunction& function, at::ObserverContext* context) {
 extern "C" void nullcuda_observe() {
   using namespace nullcuda;  // NOLINT(google-build-using-namespace)
   watches_values = setting("NULLCUDA_VALUES", "0") == "1";
-  checks_uses = nullcuda_checks() == 1;
-  if (!watches_values && !checks_uses) return;
+  if (!watches_values && !wants_uses()) return;
   at::addGlobalCallback(at::RecordFunctionCallback(start, finish)
                             .needsInputs(true)
                             .needsOutputs(true)

@@ -123,6 +123,27 @@ def test_known_writes_make_known() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("option", ["--values", "--check"])
+def test_a_graph_writes_at_each_launch(option: str) -> None:
+    found = run(
+        """
+        x, y, copied = (torch.zeros(4, device="cuda") for _ in range(3))
+        pinned, graph = torch.full((4,), 3.0).pin_memory(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            torch.add(x, 1, out=y)
+            copied.copy_(pinned, non_blocking=True)
+        y.zero_()
+        pinned.fill_(9)
+        before = knows(y)
+        graph.replay()
+        say(before=before, after=knows(y), copied=copied.tolist())
+        """,
+        option,
+    )
+    assert (found["before"], found["after"]) == (True, False), "the kernel was not run"
+    assert found["copied"] == [9.0] * 4
+
+
 def test_what_nobody_knows_lets_a_step_go_well(tmp_path: Path) -> None:
     found = values(
         """

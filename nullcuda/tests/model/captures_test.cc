@@ -87,6 +87,17 @@ TEST_F(CaptureTest, IsCheckedWhereItsGraphIsLaunched) {
   EXPECT_NE(streams().work(b(), graph()->uses), "");
 }
 
+TEST_F(CaptureTest, KeepsTheEffectsOfItsWorkInTheirOrder) {
+  std::string done;
+  EXPECT_EQ(begin(a()), 0);
+  for (const char effect : {'x', 'y'}) streams().work(a(), {}, [&done, effect] { done += effect; });
+  streams().work(b(), {}, [&done] { done += 'z'; });  // not captured: whoever gives it does it
+  EXPECT_EQ(end(a()), 0);
+  EXPECT_EQ(done, "");
+  for (const Effect& effect : graph()->effects) effect();
+  EXPECT_EQ(done, "xy");
+}
+
 TEST_F(CaptureTest, BeginsOnceAndNotOnTheLegacyStream) {
   EXPECT_EQ(begin(0), kUnsupported);
   EXPECT_EQ(begin(a()), 0);
