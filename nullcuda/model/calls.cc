@@ -1,6 +1,7 @@
 #include "model/calls.h"
 
 #include <mutex>
+#include <pthread.h>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,8 @@ std::uint64_t scrambled(std::uint64_t seed) {
 }  // namespace
 
 Call::Call(const char* name, const std::vector<Failure>& failures) : name_(name), failures_(failures) {
+  static const bool watched = pthread_atfork(nullptr, nullptr, [] { forked.store(true); }) == 0;
+  if (!watched) stop("cannot watch for forks");
   for (const Failure& failure : failures) fails_ = fails_ || matches(failure.pattern, name);
   const std::scoped_lock lock(all().mutex);
   all().calls.push_back(this);

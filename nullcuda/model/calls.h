@@ -18,6 +18,7 @@ class Call {
 
   /// Counts a call; the error that it must end with, 0 for none.
   int happened() {
+    if (forked.load(std::memory_order_relaxed)) return kNotInitialized;
     const std::uint64_t tick = clock.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
     return fails_ ? injected(number, tick) : 0;
@@ -31,7 +32,12 @@ class Call {
  private:
   [[nodiscard]] int injected(std::uint64_t number, std::uint64_t tick) const;
 
+  static constexpr int kNotInitialized = 3;  // cudaErrorInitializationError
+
   static inline std::atomic<std::uint64_t> clock = 0;
+  /// This process is a fork of one that has called CUDA: as on a GPU it cannot, for the memory is the
+  /// other's.
+  static inline std::atomic<bool> forked = false;
 
   const char* name_;
   const std::vector<Failure>& failures_;

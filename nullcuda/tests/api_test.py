@@ -198,6 +198,27 @@ say(found=found, counts=[torch.cuda.device_count(), all_of_them.value],
     assert found["outside"] == 101
 
 
+def test_a_fork_of_a_process_that_uses_cuda_cannot() -> None:
+    found = calls(
+        """
+import os
+seven, read = c_int(7), c_int()
+block = made("cudaMalloc", 4 << 20)
+call("cudaMemcpy", block, byref(seven), 4, 1)
+source, target = os.pipe()
+if (fork := os.fork()) == 0:
+    with os.fdopen(target, "wb") as out:
+        out.write(bytes([call("cudaMemset", block, 0, 4), call("cudaFree", block), call("cuInit", 0)]))
+    os._exit(0)
+os.waitpid(fork, 0)
+call("cudaMemcpy", byref(read), block, 4, 2)
+say(child=list(os.read(source, 3)), read=read.value)
+""",
+        "--check",
+    )
+    assert found == {"child": [3, 3, 3], "read": 7}
+
+
 def test_memory_in_the_order_of_streams_and_captures() -> None:
     found = calls(
         """
