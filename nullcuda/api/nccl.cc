@@ -43,6 +43,12 @@ std::uint64_t bytes(std::size_t count, ncclDataType_t type) {
   }
 }
 
+/// What the root has for all ranks where each has `size` bytes; no other rank has any of it.
+std::uint64_t at_root(std::uint64_t size, int root, ncclComm_t communicator) {
+  const Communicator& own = *of(communicator);
+  return own.rank == root ? size * static_cast<std::uint64_t>(own.size) : 0;
+}
+
 /// A collective that reads `in` bytes and writes `out`. In a group of one the result is the input.
 ncclResult_t collective(const char* what, const void* from, std::uint64_t in, void* to, std::uint64_t out,
                         ncclComm_t communicator, cudaStream_t stream) {
@@ -214,6 +220,27 @@ NULLCUDA_API ncclResult_t ncclReduceScatter(const void* from, void* to, std::siz
   const std::uint64_t size = bytes(count, type);
   const auto ranks = static_cast<std::uint64_t>(of(communicator)->size);
   return collective("ncclReduceScatter", from, size * ranks, to, size, communicator, stream);
+}
+
+NULLCUDA_API ncclResult_t ncclAlltoAll(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                                       ncclComm_t communicator, cudaStream_t stream) {
+  NULLCUDA_NCCL_CALL();
+  const std::uint64_t size = bytes(count, type) * static_cast<std::uint64_t>(of(communicator)->size);
+  return collective("ncclAlltoAll", from, size, to, size, communicator, stream);
+}
+
+NULLCUDA_API ncclResult_t ncclGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                                     int root, ncclComm_t communicator, cudaStream_t stream) {
+  NULLCUDA_NCCL_CALL();
+  const std::uint64_t size = bytes(count, type);
+  return collective("ncclGather", from, size, to, at_root(size, root, communicator), communicator, stream);
+}
+
+NULLCUDA_API ncclResult_t ncclScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                                      int root, ncclComm_t communicator, cudaStream_t stream) {
+  NULLCUDA_NCCL_CALL();
+  const std::uint64_t size = bytes(count, type);
+  return collective("ncclScatter", from, at_root(size, root, communicator), to, size, communicator, stream);
 }
 
 NULLCUDA_API ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int,

@@ -249,6 +249,26 @@ say(before=before, freed=freed, after=pool())
     assert found == {"before": [1, 6, 1, 6], "freed": 0, "after": [3, 6, 3, 6]}
 
 
+def test_collectives_that_nccl_has_of_late_use_memory_too() -> None:
+    found = calls(
+        """
+part, whole, found = torch.zeros(2, device="cuda"), torch.zeros(4, device="cuda"), []
+ranks = (c_size_t * 2)()
+call("ncclCommInitAll", ranks, 2, None)
+def written(name, to, *arguments):
+    to.zero_()
+    other = whole if to is part else part
+    assert call(name, other.data_ptr(), to.data_ptr(), 2, 7, *arguments) == 0
+    return not knows(to)
+say(all_to_all=written("ncclAlltoAll", whole, ranks[0], 0),
+    gather=[written("ncclGather", whole, 0, rank, 0) for rank in ranks],
+    scatter=[written("ncclScatter", part, 0, rank, 0) for rank in ranks])
+""",
+        "--values",
+    )
+    assert found == {"all_to_all": True, "gather": [True, False], "scatter": [True, True]}
+
+
 def test_a_watched_program_may_have_tensors_without_memory() -> None:
     found = calls(
         """
