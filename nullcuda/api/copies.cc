@@ -5,12 +5,10 @@
 namespace nullcuda {
 namespace {
 
-/// Copies that the host waits for, as far as a caller can tell.
-int copy_and_wait(const char* what, StreamId stream, void* to, const void* from, std::size_t size) {
-  if (const int error = machine().streams.synchronize(stream); error != 0) return error;
-  copy(what, stream, to, from, size);
-  machine().streams.finish(stream);
-  return 0;
+void fill_rows(const char* what, StreamId stream, void* at, std::size_t pitch, int value, std::size_t width,
+               std::size_t height) {
+  for (std::size_t row = 0; row < height; ++row)
+    fill(what, stream, static_cast<char*>(at) + row * pitch, value, width);
 }
 
 void copy_rows(const char* what, StreamId stream, void* to, std::size_t to_pitch, const void* from,
@@ -20,6 +18,21 @@ void copy_rows(const char* what, StreamId stream, void* to, std::size_t to_pitch
          static_cast<const char*>(from) + row * from_pitch, width);
 }
 
+constexpr StreamId kLegacy = 0;
+
+/// Copies that the host waits for, as far as a caller can tell.
+int copy_rows_and_wait(const char* what, void* to, std::size_t to_pitch, const void* from,
+                       std::size_t from_pitch, std::size_t width, std::size_t height) {
+  if (const int error = machine().streams.synchronize(kLegacy); error != 0) return error;
+  copy_rows(what, kLegacy, to, to_pitch, from, from_pitch, width, height);
+  machine().streams.finish(kLegacy);
+  return 0;
+}
+
+int copy_and_wait(const char* what, void* to, const void* from, std::size_t size) {
+  return copy_rows_and_wait(what, to, size, from, size, size, 1);
+}
+
 }  // namespace
 }  // namespace nullcuda
 
@@ -27,7 +40,7 @@ using namespace nullcuda;  // NOLINT(google-build-using-namespace)
 
 NULLCUDA_API cudaError_t cudaMemcpy(void* to, const void* from, std::size_t size, cudaMemcpyKind) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(copy_and_wait("cudaMemcpy", 0, to, from, size));
+  return ended(copy_and_wait("cudaMemcpy", to, from, size));
 }
 
 NULLCUDA_API cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind,
@@ -42,6 +55,19 @@ NULLCUDA_API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, in
   NULLCUDA_RUNTIME_CALL();
   copy("cudaMemcpyPeerAsync", id_of(stream), to, from, size);
   return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t size) {
+  NULLCUDA_RUNTIME_CALL();
+  copy("cudaMemcpyPeer", 0, to, from, size);
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
+                                      std::size_t from_pitch, std::size_t width, std::size_t height,
+                                      cudaMemcpyKind) {
+  NULLCUDA_RUNTIME_CALL();
+  return ended(copy_rows_and_wait("cudaMemcpy2D", to, to_pitch, from, from_pitch, width, height));
 }
 
 NULLCUDA_API cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
@@ -64,14 +90,39 @@ NULLCUDA_API cudaError_t cudaMemsetAsync(void* at, int value, std::size_t size, 
   return cudaSuccess;
 }
 
+NULLCUDA_API cudaError_t cudaMemset2D(void* at, std::size_t pitch, int value, std::size_t width,
+                                      std::size_t height) {
+  NULLCUDA_RUNTIME_CALL();
+  fill_rows("cudaMemset2D", 0, at, pitch, value, width, height);
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemset2DAsync(void* at, std::size_t pitch, int value, std::size_t width,
+                                           std::size_t height, cudaStream_t stream) {
+  NULLCUDA_RUNTIME_CALL();
+  fill_rows("cudaMemset2DAsync", id_of(stream), at, pitch, value, width, height);
+  return cudaSuccess;
+}
+
+NULLCUDA_API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t size) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(copy_and_wait("cuMemcpy", as_pointer<void*>(to), as_pointer<void*>(from), size));
+}
+
+NULLCUDA_API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, CUstream stream) {
+  NULLCUDA_DRIVER_CALL();
+  copy("cuMemcpyAsync", id_of(stream), as_pointer<void*>(to), as_pointer<void*>(from), size);
+  return CUDA_SUCCESS;
+}
+
 NULLCUDA_API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t size) {
   NULLCUDA_DRIVER_CALL();
-  return driver(copy_and_wait("cuMemcpyHtoD", 0, as_pointer<void*>(to), from, size));
+  return driver(copy_and_wait("cuMemcpyHtoD", as_pointer<void*>(to), from, size));
 }
 
 NULLCUDA_API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t size) {
   NULLCUDA_DRIVER_CALL();
-  return driver(copy_and_wait("cuMemcpyDtoH", 0, to, as_pointer<void*>(from), size));
+  return driver(copy_and_wait("cuMemcpyDtoH", to, as_pointer<void*>(from), size));
 }
 
 NULLCUDA_API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, std::size_t size) {
@@ -108,6 +159,19 @@ NULLCUDA_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, std::
 NULLCUDA_API CUresult cuMemsetD8(CUdeviceptr at, unsigned char value, std::size_t count) {
   NULLCUDA_DRIVER_CALL();
   fill("cuMemsetD8", 0, as_pointer<void*>(at), value, count);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuMemsetD16Async(CUdeviceptr at, unsigned short value, std::size_t count,
+                                       CUstream stream) {
+  NULLCUDA_DRIVER_CALL();
+  fill("cuMemsetD16Async", id_of(stream), as_pointer<void*>(at), value, count * sizeof value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuMemsetD16(CUdeviceptr at, unsigned short value, std::size_t count) {
+  NULLCUDA_DRIVER_CALL();
+  fill("cuMemsetD16", 0, as_pointer<void*>(at), value, count * sizeof value, sizeof value);
   return CUDA_SUCCESS;
 }
 

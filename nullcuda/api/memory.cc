@@ -1,20 +1,22 @@
 // cudaMalloc and its kin, host memory that the device can see, and what is known of a pointer.
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "api/abi.h"
 
 namespace nullcuda {
 namespace {
 
-/// Memory that is handed out and taken back in the order of streams. A device's pool keeps nothing of what
+/// Memory of a device that is handed out and taken back in the order of streams. A pool keeps nothing of what
 /// comes back: what it has reserved is what is used.
 struct Pool {
+  int device = 0;
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> blocks;  ///< address to size
   std::uint64_t used = 0;
@@ -35,16 +37,67 @@ struct Pool {
   }
 };
 
-Pool& pool_of(int device) {
-  static auto* const kPools = new std::array<Pool, kMostDevices>;
-  return (*kPools)[static_cast<std::size_t>(device)];
+/// All pools: each device's own, and those that the program has made.
+class Pools {
+ public:
+  Pools() {
+    for (int device = 0; device < kMostDevices; ++device) create(device);
+  }
+  std::shared_ptr<Pool> of(int device) {
+    const std::scoped_lock lock(mutex_);
+    return pools_[static_cast<std::size_t>(device)];
+  }
+  std::shared_ptr<Pool> create(int device) {
+    auto pool = std::make_shared<Pool>();
+    pool->device = device;
+    const std::scoped_lock lock(mutex_);
+    return pools_.emplace_back(std::move(pool));
+  }
+  /// Null where there is none.
+  std::shared_ptr<Pool> find(cudaMemPool_t handle) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find(pools_, std::bit_cast<Pool*>(handle), &std::shared_ptr<Pool>::get);
+    return found == pools_.end() ? nullptr : *found;
+  }
+  /// Whether the program had made it; its blocks live on.
+  bool destroy(cudaMemPool_t handle) {
+    const std::scoped_lock lock(mutex_);
+    const auto made = std::ranges::subrange(pools_.begin() + kMostDevices, pools_.end());
+    const auto found = std::ranges::find(made, std::bit_cast<Pool*>(handle), &std::shared_ptr<Pool>::get);
+    if (found == pools_.end()) return false;
+    pools_.erase(found);
+    return true;
+  }
+  /// A block of any of them is freed.
+  void remove(std::uint64_t address) {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& pool : pools_) pool->remove(address);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Pool>> pools_;
+};
+
+Pools& pools() {
+  static auto* const kAll = new Pools;
+  return *kAll;
 }
 
-int allocate_now(void** memory, std::size_t size) {
+cudaMemPool_t handle_of(const std::shared_ptr<Pool>& pool) {
+  return std::bit_cast<cudaMemPool_t>(pool.get());
+}
+
+/// The pool that a stream's device has.
+std::shared_ptr<Pool> pool_of(cudaStream_t stream) {
+  return pools().of(machine().streams.device(id_of(stream), current_device()));
+}
+
+int allocate_on(int device, void** memory, std::size_t size) {
   *memory = nullptr;
   if (size == 0) return 0;
   std::uint64_t address = 0;
-  const Outcome outcome = machine().memory.allocate(current_device(), size, address);
+  const Outcome outcome = machine().memory.allocate(device, size, address);
   if (outcome == Outcome::kOk) *memory = as_pointer<void*>(address);
   return error_of(outcome);
 }
@@ -54,21 +107,28 @@ int allocate(void** memory, std::size_t size) {
   *memory = nullptr;
   if (size == 0) return 0;
   if (const int error = machine().streams.unsafe(); error != 0) return error;
-  return allocate_now(memory, size);
+  return allocate_on(current_device(), memory, size);
+}
+
+int allocate_rows(void** memory, std::size_t* pitch, std::size_t width, std::size_t height) {
+  constexpr std::size_t kPitch = 512;
+  *pitch = (width + kPitch - 1) / kPitch * kPitch;
+  return allocate(memory, *pitch * height);
 }
 
 /// As a capture may do it, too.
-int allocate_in_order(const char* what, void** memory, std::size_t size, cudaStream_t stream) {
-  if (memory == nullptr) return cudaErrorInvalidValue;
+int allocate_in_order(const char* what, void** memory, std::size_t size, const std::shared_ptr<Pool>& pool,
+                      cudaStream_t stream) {
+  if (memory == nullptr || pool == nullptr) return cudaErrorInvalidValue;
   use(what, id_of(stream), {});
-  const int error = allocate_now(memory, size);
-  if (*memory != nullptr) pool_of(current_device()).add(address_of(*memory), size);
+  const int error = allocate_on(pool->device, memory, size);
+  if (*memory != nullptr) pool->add(address_of(*memory), size);
   return error;
 }
 
-int release_device(const Mapping& mapping) {
-  pool_of(mapping.chunk->device).remove(mapping.begin);
-  return error_of(machine().memory.free(mapping.begin));
+int release_device(std::uint64_t address) {
+  pools().remove(address);
+  return error_of(machine().memory.free(address));
 }
 
 /// The allocation that begins at an address; nothing where none does.
@@ -93,18 +153,20 @@ int release(const char* what, void* memory) {
   if (mapping == nullptr) return cudaErrorInvalidValue;
   machine().streams.synchronize_all();  // as the real one does
   forget(what, mapping->begin, mapping->size);
-  return release_device(*mapping);
+  return release_device(mapping->begin);
 }
 
 int release_in_order(const char* what, void* memory, cudaStream_t stream) {
   const auto mapping = allocation_at(memory);
   if (mapping == nullptr) return cudaErrorInvalidValue;
-  use(what, id_of(stream), {{.begin = mapping->begin, .size = mapping->size, .writes = true}});
-  // A graph uses it again whenever it is launched.
-  if (machine().streams.capture(id_of(stream)).id != 0) return 0;
-  machine().streams.finish(id_of(stream));
-  forget(what, mapping->begin, mapping->size);
-  return release_device(*mapping);
+  // It goes with this piece of work: at once, or with the graph, which uses it again whenever it is launched.
+  const std::shared_ptr<void> released(memory, [begin = mapping->begin, size = mapping->size](void*) {
+    forget_in_order(begin, size);
+    release_device(begin);
+  });
+  perform(what, id_of(stream), {{.begin = mapping->begin, .size = mapping->size, .writes = true}},
+          [released, begin = mapping->begin, size = mapping->size] { machine().known.remove(begin, size); });
+  return 0;
 }
 
 int allocate_host(void** memory, std::size_t size, HostKind kind) {
@@ -154,13 +216,13 @@ NULLCUDA_API cudaError_t cudaFree(void* memory) {
 
 NULLCUDA_API cudaError_t cudaMallocAsync(void** memory, std::size_t size, cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate_in_order("cudaMallocAsync", memory, size, stream));
+  return ended(allocate_in_order("cudaMallocAsync", memory, size, pool_of(stream), stream));
 }
 
-NULLCUDA_API cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t size, cudaMemPool_t,
+NULLCUDA_API cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t size, cudaMemPool_t pool,
                                                  cudaStream_t stream) {
   NULLCUDA_RUNTIME_CALL();
-  return ended(allocate_in_order("cudaMallocFromPoolAsync", memory, size, stream));
+  return ended(allocate_in_order("cudaMallocFromPoolAsync", memory, size, pools().find(pool), stream));
 }
 
 NULLCUDA_API cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
@@ -171,9 +233,7 @@ NULLCUDA_API cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
 NULLCUDA_API cudaError_t cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
                                          std::size_t height) {
   NULLCUDA_RUNTIME_CALL();
-  constexpr std::size_t kPitch = 512;
-  *pitch = (width + kPitch - 1) / kPitch * kPitch;
-  return ended(allocate(memory, *pitch * height));
+  return ended(allocate_rows(memory, pitch, width, height));
 }
 
 NULLCUDA_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -249,6 +309,25 @@ NULLCUDA_API CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t size) {
   return driver(error);
 }
 
+NULLCUDA_API CUresult cuMemAllocPitch(CUdeviceptr* memory, std::size_t* pitch, std::size_t width,
+                                      std::size_t height, unsigned) {
+  NULLCUDA_DRIVER_CALL();
+  if (width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* pointer = nullptr;
+  const int error = allocate_rows(&pointer, pitch, width, height);
+  *memory = address_of(pointer);
+  return driver(error);
+}
+
+NULLCUDA_API CUresult cuMemAllocManaged(CUdeviceptr* memory, std::size_t size, unsigned) {
+  NULLCUDA_DRIVER_CALL();
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* pointer = nullptr;
+  const int error = allocate_host(&pointer, size, HostKind::kManaged);
+  *memory = address_of(pointer);
+  return driver(error);
+}
+
 NULLCUDA_API CUresult cuMemFree(CUdeviceptr memory) {
   NULLCUDA_DRIVER_CALL();
   return driver(release("cuMemFree", as_pointer<void*>(memory)));
@@ -258,7 +337,7 @@ NULLCUDA_API CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t size, CUs
   NULLCUDA_DRIVER_CALL();
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* pointer = nullptr;
-  const int error = allocate_in_order("cuMemAllocAsync", &pointer, size, stream);
+  const int error = allocate_in_order("cuMemAllocAsync", &pointer, size, pool_of(stream), stream);
   *memory = address_of(pointer);
   return driver(error);
 }
@@ -360,38 +439,57 @@ NULLCUDA_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
 
 // ---- pools of the run time ----
 
-namespace {
-
-constexpr std::uint64_t kPoolHandles = 0x7300000000000000ULL;
-
-/// The pool of a handle; of one that cudaMemPoolCreate made, that of the current device.
-Pool& pool_of(cudaMemPool_t pool) {
-  const std::uint64_t number = address_of(pool) - kPoolHandles;
-  return nullcuda::pool_of(number < kMostDevices ? static_cast<int>(number) : current_device());
-}
-
-}  // namespace
-
 NULLCUDA_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   NULLCUDA_RUNTIME_CALL();
   if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
-  *pool = as_pointer<cudaMemPool_t>(kPoolHandles + static_cast<std::uint64_t>(device));
+  *pool = handle_of(pools().of(device));
   return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  NULLCUDA_RUNTIME_CALL();
+  if (!is_device_number(device)) return ended(cudaErrorInvalidDevice);
+  *pool = handle_of(pools().of(device));  // no other can be set
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  NULLCUDA_RUNTIME_CALL();
+  if (properties->location.type != cudaMemLocationTypeDevice) return ended(cudaErrorNotSupported);
+  if (!is_device_number(properties->location.id)) return ended(cudaErrorInvalidDevice);
+  *pool = handle_of(pools().create(properties->location.id));
+  return cudaSuccess;
+}
+
+NULLCUDA_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  NULLCUDA_RUNTIME_CALL();
+  return ended(pools().destroy(pool) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+NULLCUDA_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, std::size_t) {
+  NULLCUDA_RUNTIME_CALL();
+  return cudaSuccess;  // every device reaches all memory
+}
+
+NULLCUDA_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  NULLCUDA_RUNTIME_CALL();
+  return cudaSuccess;  // nothing is kept
 }
 
 NULLCUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
                                                  void* value) {
   NULLCUDA_RUNTIME_CALL();
-  Pool& pool = pool_of(handle);
-  const std::scoped_lock lock(pool.mutex);
+  const auto pool = pools().find(handle);
+  if (pool == nullptr) return ended(cudaErrorInvalidValue);
+  const std::scoped_lock lock(pool->mutex);
   switch (attribute) {
     case cudaMemPoolAttrReservedMemCurrent:
     case cudaMemPoolAttrUsedMemCurrent:
-      *static_cast<std::uint64_t*>(value) = pool.used;
+      *static_cast<std::uint64_t*>(value) = pool->used;
       break;
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh:
-      *static_cast<std::uint64_t*>(value) = pool.most;
+      *static_cast<std::uint64_t*>(value) = pool->most;
       break;
     case cudaMemPoolAttrReleaseThreshold:
       *static_cast<std::uint64_t*>(value) = 0;
@@ -405,10 +503,10 @@ NULLCUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPo
 
 NULLCUDA_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void*) {
   NULLCUDA_RUNTIME_CALL();
-  if (attribute == cudaMemPoolAttrReservedMemHigh || attribute == cudaMemPoolAttrUsedMemHigh) {
-    Pool& pool = pool_of(handle);
-    const std::scoped_lock lock(pool.mutex);
-    pool.most = pool.used;
-  }
+  const auto pool = pools().find(handle);
+  if (pool == nullptr) return ended(cudaErrorInvalidValue);
+  const std::scoped_lock lock(pool->mutex);
+  if (attribute == cudaMemPoolAttrReservedMemHigh || attribute == cudaMemPoolAttrUsedMemHigh)
+    pool->most = pool->used;
   return cudaSuccess;
 }

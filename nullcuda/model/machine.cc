@@ -110,6 +110,11 @@ void forget(const char* what, std::uint64_t begin, std::uint64_t size) {
     stop(std::string(what) + ": " + wrong);
 }
 
+void forget_in_order(std::uint64_t begin, std::uint64_t size) {
+  machine().known.remove(begin, size);
+  machine().streams.forget_in_order(begin, size);
+}
+
 namespace {
 
 void copy_bytes(void* to, const void* from, std::uint64_t size) {

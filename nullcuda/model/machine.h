@@ -37,6 +37,8 @@ void use(const char* what, StreamId stream, const std::vector<Use>& uses);
 void perform(const char* what, StreamId stream, const std::vector<Use>& uses, const Effect& effect);
 /// Memory goes away; in checking mode it stops the process where work that uses it may still be under way.
 void forget(const char* what, std::uint64_t begin, std::uint64_t size);
+/// The same in the order of a stream, which nobody needs to wait for.
+void forget_in_order(std::uint64_t begin, std::uint64_t size);
 
 /// What CUDA's copies and fills do, as far as bytes exist and are known.
 void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size);

@@ -93,13 +93,14 @@ StreamId Streams::create(int device, unsigned flags, int priority) {
 }
 
 bool Streams::destroy(StreamId id) {
+  Recording dropped;
   const std::scoped_lock lock(mutex_);
   const auto found = streams_.find(id);
   if (is_default(id) || found == streams_.end()) return false;
   const Stream& stream = found->second;
   if (const Recording* recording = find_recording(stream.capture);
       recording != nullptr && recording->capture.origin == id)
-    drop(stream.capture);
+    dropped = drop(stream.capture);
   gone_due_ = std::max(gone_due_, stream.due);
   join(gone_, stream.clock);
   if (blocks(stream.flags)) join(gone_blocking_, stream.clock);
@@ -399,6 +400,14 @@ std::string Streams::forget(std::uint64_t begin, std::uint64_t size) {
   return wrong;
 }
 
+void Streams::forget_in_order(std::uint64_t begin, std::uint64_t size) {
+  if (!settings_.checks) return;
+  const std::scoped_lock lock(mutex_);
+  split(begin);
+  split(begin + size);
+  accesses_.erase(accesses_.lower_bound(begin), accesses_.lower_bound(begin + size));
+}
+
 // ---- captures ----
 
 Streams::Recording* Streams::find_recording(std::uint64_t capture) {
@@ -436,14 +445,17 @@ int Streams::join_capture(Stream& stream, StreamId id, const Event& event) {
   return 0;
 }
 
-void Streams::drop(std::uint64_t capture) {
+/// What is dropped must outlive the lock: memory that goes with its graph asks for that, too.
+Streams::Recording Streams::drop(std::uint64_t capture) {
   for (auto& [id, stream] : streams_) {
     if (stream.capture != capture) continue;
     stream.capture = 0;
     stream.captured.clear();
   }
+  Recording dropped = std::move(captures_.at(capture));
   captures_.erase(capture);
   capturing_.store(captures_.size(), std::memory_order_release);
+  return dropped;
 }
 
 int Streams::begin_capture(StreamId id, CaptureMode mode) {
@@ -460,21 +472,21 @@ int Streams::begin_capture(StreamId id, CaptureMode mode) {
 }
 
 int Streams::end_capture(StreamId id, std::unique_ptr<Graph>& graph) {
+  Recording recording;
   const std::scoped_lock lock(mutex_);
   const Stream* stream = find(id);
   if (stream == nullptr) return kInvalidHandle;
   Recording* found = find_recording(stream->capture);
   if (found == nullptr) return kIllegalState;
   if (found->capture.origin != id) return spoil(stream->capture, kUnmatched);
-  const Recording recording = std::move(*found);
   const bool joined = std::ranges::all_of(
-      recording.pieces, [&](const auto& part) { return at(stream->captured, part.first) >= part.second; });
-  drop(recording.capture.id);
+      found->pieces, [&](const auto& part) { return at(stream->captured, part.first) >= part.second; });
+  recording = drop(stream->capture);
   if (recording.capture.mode != CaptureMode::kRelaxed && recording.capture.thread != this_thread())
     return kWrongThread;
   if (recording.capture.invalid) return kInvalidated;
   if (!joined) return kUnjoined;
-  graph = std::make_unique<Graph>(recording.graph);
+  graph = std::make_unique<Graph>(std::move(recording.graph));
   return 0;
 }
 

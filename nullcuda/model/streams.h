@@ -109,6 +109,8 @@ class Streams {
   /// Memory goes away: whatever used it is forgotten. Returns what is wrong if the host does not know that
   /// all of that is done, "" if nothing.
   std::string forget(std::uint64_t begin, std::uint64_t size);
+  /// The same for memory that goes away in the order of a stream: nobody needs to wait for that.
+  void forget_in_order(std::uint64_t begin, std::uint64_t size);
 
   // ---- captures ----
   /// 0 or the cudaError_t of the attempt.
@@ -163,7 +165,7 @@ class Streams {
   int join_capture(Stream& stream, StreamId id, const Event& event);
   int spoil(std::uint64_t capture, int error);
   bool spoil_by_legacy(StreamId id);
-  void drop(std::uint64_t capture);
+  Recording drop(std::uint64_t capture);
   int unsafe_now();
   std::string check(StreamId id, const Stream& stream, const Use& use);
   void split(std::uint64_t at);

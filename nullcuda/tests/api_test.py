@@ -269,6 +269,97 @@ say(all_to_all=written("ncclAlltoAll", whole, ranks[0], 0),
     assert found == {"all_to_all": True, "gather": [True, False], "scatter": [True, True]}
 
 
+def test_copies_and_fills_of_all_names() -> None:
+    found = calls(
+        """
+block = made("cudaMalloc", 4 << 20)
+first, other, read = (c_int * 4)(1, 2, 3, 4), (c_int * 4)(5, 6, 7, 8), (c_int * 4)()
+def after(name, *arguments):
+    call("cudaMemcpy", block, first, 16, 1)
+    error = call(name, *arguments)
+    call("cuMemcpy", addressof(read), block, 16)
+    return [error, *read]
+at = addressof(other)
+say(copies=[after("cuMemcpy", block, at, 16), after("cuMemcpyAsync", block, at, 16, 0),
+            after("cudaMemcpyPeer", block, 0, at, 0, 16), after("cudaMemcpy2D", block, 8, at, 8, 4, 2, 1)],
+    fills=[after("cudaMemset2D", block, 8, 0, 4, 2), after("cudaMemset2DAsync", block, 8, 0, 4, 2, 0),
+           after("cuMemsetD16_v2", block, 1, 4), after("cuMemsetD16Async", block, 1, 4, 0)],
+    refused=[after("cuMemsetD2D8_v2", block, 8, 0, 4, 2), call("cudaMalloc3D", (c_size_t * 4)(), 8)],
+    remembered=call("cudaGetLastError"))
+""",
+        "--values",
+    )
+    assert found == {
+        "copies": [[0, 5, 6, 7, 8], [0, 5, 6, 7, 8], [0, 5, 6, 7, 8], [0, 5, 2, 7, 4]],
+        "fills": [[0, 0, 2, 0, 4], [0, 0, 2, 0, 4], [0, 65537, 65537, 3, 4], [0, 65537, 65537, 3, 4]],
+        "refused": [[801, 1, 2, 3, 4], 801], "remembered": 801,
+    }  # fmt: skip
+
+
+def test_memory_in_the_order_of_a_stream_is_its_devices_or_its_pools() -> None:
+    found = calls(
+        """
+def device_of(address):
+    attributes = (c_int * 64)()
+    assert call("cudaPointerGetAttributes", attributes, address) == 0
+    return attributes[1]
+torch.cuda.set_device(1)
+stream = made("cudaStreamCreate")
+torch.cuda.set_device(0)
+pool = made("cudaMemPoolCreate", (c_int * 22)(1, 0, 1, 1))
+say(stream=device_of(made("cudaMallocAsync", 4 << 20, stream)),
+    pool=device_of(made("cudaMallocFromPoolAsync", 4 << 20, pool, 0)),
+    destroyed=[call("cudaMemPoolDestroy", pool), call("cudaMemPoolDestroy", pool)])
+""",
+        "--devices",
+        "2",
+    )
+    assert found == {"stream": 1, "pool": 1, "destroyed": [0, 1]}
+
+
+def test_memory_that_a_graph_frees_goes_with_the_graph() -> None:
+    found = calls("""
+def used():
+    free, total = c_size_t(), c_size_t()
+    call("cudaMemGetInfo", byref(free), byref(total))
+    return (total.value - free.value) >> 20
+torch.cuda.init()
+before, stream, found = used(), made("cudaStreamCreateWithFlags", 1), []
+for ended_by in ("cudaGraphDestroy", "cudaStreamDestroy"):
+    call("cudaStreamBeginCapture", stream, 0)
+    call("cudaFreeAsync", made("cudaMallocAsync", 4 << 20, stream), stream)
+    if ended_by == "cudaGraphDestroy":
+        graph = c_size_t()
+        call("cudaStreamEndCapture", stream, byref(graph))
+        exec = made("cudaGraphInstantiate", graph.value, 0)
+        call("cudaGraphDestroy", graph.value)
+        call("cudaGraphLaunch", exec, stream)
+        found.append(used())
+        call("cudaGraphExecDestroy", exec)
+    else:
+        found.append(used())
+        call("cudaStreamDestroy", stream)
+    found.append(used())
+say(found=[now - before for now in found])
+""")
+    assert found["found"] == [4, 0, 4, 0]
+
+
+def test_a_free_in_the_order_of_a_stream_waits_for_nothing() -> None:
+    found = calls(
+        """
+torch.cuda.init()
+stream, event = made("cudaStreamCreateWithFlags", 1), made("cudaEventCreateWithFlags", 2)
+block = made("cudaMallocAsync", 4 << 20, stream)
+call("cudaEventRecord", event, stream)
+say(freed=call("cudaFreeAsync", block, stream), after=call("cudaEventQuery", event))
+""",
+        "--events",
+        "delay:50",
+    )
+    assert found == {"freed": 0, "after": 600}
+
+
 def test_a_watched_program_may_have_tensors_without_memory() -> None:
     found = calls(
         """

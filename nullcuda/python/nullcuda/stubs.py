@@ -2,7 +2,8 @@
 
 GCC lists what the headers declare (-aux-info: one line for each function). Each becomes a C function that
 counts its call, sets what its arguments point to, and says that all went well: numbers and structures become
-zero, handles of what is created a handle of its own. Whatever points to the device is left alone.
+zero, handles of what is created a handle of its own. Whatever points to the device is left alone. Those that
+allocate, copy or fill memory say that they are not supported: a program would go on with wrong bytes.
 """
 
 import re
@@ -44,6 +45,9 @@ OURS = re.compile(
 CREATES = re.compile(r"Create|Init|Open|Alloc|Begin|Load|Register|Instantiate|Clone|Add|Subscribe|Split")
 # These take arrays of the caller's, without const, where others take what they fill in.
 READS_ARRAYS = re.compile(r"cufft\w*MakePlan|cufft\w*Plan")
+
+# Memory is not touched here; what variables of kernels hold is no matter, for kernels do not run.
+REFUSED = re.compile(r"cu(da)?(?=[A-Z])\w*(Memcpy|Memset|Malloc|MemAlloc|MemPool)(?!\w*ToSymbol)")
 
 
 class Function(NamedTuple):
@@ -145,7 +149,9 @@ def body(function: Function, number: int, unknown: set[str]) -> str:
                 fills.append(
                     f" nullcuda_fill(a{place}, sizeof *a{place}, {creates} && IS_HANDLE(*a{place}));"
                 )
-    if function.result == "void":
+    if REFUSED.match(function.name):
+        answer = f" return nullcuda_refuse({int(function.name.startswith('cuda'))});"
+    elif function.result == "void":
         answer = ""
     elif "char" in function.result and "*" in function.result:
         answer = ' return (void*)"null CUDA";'
@@ -174,6 +180,7 @@ def write(source: Path, include: Sequence[Path], needed: set[str], by_hand: set[
         "#define IS_HANDLE(x) (__builtin_classify_type(x) == 5)",
         "void nullcuda_count(int number);",
         "void nullcuda_fill(void* at, size_t size, int handle);",
+        "int nullcuda_refuse(int of_run_time);",
         f"const int nullcuda_stub_count = {len(names)};",
         "const char* const nullcuda_stub_names[] = {" + ", ".join(f'"{name}"' for name in names) + "};",
     ]
