@@ -14,7 +14,7 @@ namespace {
 /// What a handle of memory holds.
 struct Handle {
   std::int64_t process;
-  std::int64_t file;  ///< a descriptor of that process; -1: the memory has no bytes
+  std::int64_t file;  ///< a descriptor of that process
   std::uint64_t size;
   std::uint64_t offset;  ///< of the allocation in it
 };
@@ -23,10 +23,10 @@ static_assert(sizeof(Handle) <= CUDA_IPC_HANDLE_SIZE);
 int make(void* handle, std::uint64_t address) {
   const auto mapping = machine().memory.find(address);
   if (mapping == nullptr || !mapping->whole) return cudaErrorInvalidValue;
-  int file = -1;
-  machine().memory.share(mapping->chunk.get(), file);
-  const Handle made{
-      .process = getpid(), .file = file, .size = mapping->chunk->size, .offset = mapping->offset};
+  const Handle made{.process = getpid(),
+                    .file = machine().memory.share(mapping->chunk.get()),
+                    .size = mapping->chunk->size,
+                    .offset = mapping->offset};
   std::memset(handle, 0, CUDA_IPC_HANDLE_SIZE);
   std::memcpy(handle, &made, sizeof made);
   return 0;
@@ -35,18 +35,15 @@ int make(void* handle, std::uint64_t address) {
 int open(void** memory, const void* handle) {
   Handle from{};
   std::memcpy(&from, handle, sizeof from);
-  int file = -1;
-  if (from.file >= 0) {
-    const std::string path = "/proc/" + std::to_string(from.process) + "/fd/" + std::to_string(from.file);
-    file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) return cudaErrorInvalidResourceHandle;
-  }
+  const std::string path = "/proc/" + std::to_string(from.process) + "/fd/" + std::to_string(from.file);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return cudaErrorInvalidResourceHandle;
   Chunk* chunk = nullptr;
   std::uint64_t address = 0;
   machine().memory.adopt(current_device(), file, from.size, chunk);
   const Outcome outcome = machine().memory.open(chunk, address);
   machine().memory.release(chunk);  // the mapping holds it from now on
-  if (file >= 0) machine().known.add(address, from.size);
+  if (outcome == Outcome::kOk) know_imported(address, from.size);
   *memory = as_pointer<void*>(address + from.offset);
   return error_of(outcome);
 }

@@ -33,6 +33,9 @@ NULLCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::siz
   NULLCUDA_DRIVER_CALL();
   if (properties == nullptr || flags != 0 || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
+  // As where the program may use no channel to other machines (IMEX).
+  if ((properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0)
+    return machine().settings.gpu->fabric ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_NOT_SUPPORTED;
   const bool on_host = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
   const int device = on_host ? 0 : properties->location.id;
   if (!is_device_number(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -52,7 +55,7 @@ NULLCUDA_API CUresult cuMemMap(CUdeviceptr at, std::size_t size, std::size_t off
   NULLCUDA_DRIVER_CALL();
   const Outcome outcome = machine().memory.map(at, size, offset, as_pointer<Chunk*>(handle));
   const auto chunk = machine().memory.describe(as_pointer<Chunk*>(handle));
-  if (outcome == Outcome::kOk && chunk && chunk->imported) machine().known.add(at, size);
+  if (outcome == Outcome::kOk && chunk && chunk->imported) know_imported(at, size);
   return driver(error_of(outcome));
 }
 
@@ -102,17 +105,14 @@ NULLCUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
   return CUDA_SUCCESS;
 }
 
-// ---- between processes: a handle is a descriptor of a file that holds the bytes (in checking mode) ----
+// ---- between processes: a handle is a descriptor of a file, which holds the bytes in checking mode ----
 
 NULLCUDA_API CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
                                                    CUmemAllocationHandleType type, unsigned long long) {
   NULLCUDA_DRIVER_CALL();
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if (!machine().memory.describe(as_pointer<Chunk*>(handle))) return CUDA_ERROR_INVALID_VALUE;
-  int file = -1;
-  if (machine().memory.share(as_pointer<Chunk*>(handle), file) != Outcome::kOk)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  *static_cast<int*>(shareable) = dup(file);
+  *static_cast<int*>(shareable) = dup(machine().memory.share(as_pointer<Chunk*>(handle)));
   return CUDA_SUCCESS;
 }
 

@@ -110,6 +110,10 @@ void forget(const char* what, std::uint64_t begin, std::uint64_t size) {
     stop(std::string(what) + ": " + wrong);
 }
 
+void know_imported(std::uint64_t begin, std::uint64_t size) {
+  if (machine().memory.backing() == Backing::kPhysical) machine().known.add(begin, size);
+}
+
 void forget_in_order(std::uint64_t begin, std::uint64_t size) {
   machine().known.remove(begin, size);
   machine().streams.forget_in_order(begin, size);

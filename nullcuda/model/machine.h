@@ -40,6 +40,9 @@ void forget(const char* what, std::uint64_t begin, std::uint64_t size);
 /// The same in the order of a stream, which nobody needs to wait for.
 void forget_in_order(std::uint64_t begin, std::uint64_t size);
 
+/// Memory of another process is mapped: its bytes, if they exist, are what that one knows.
+void know_imported(std::uint64_t begin, std::uint64_t size);
+
 /// What CUDA's copies and fills do, as far as bytes exist and are known.
 void copy(const char* what, StreamId stream, void* to, const void* from, std::uint64_t size);
 void fill(const char* what, StreamId stream, void* at, int value, std::uint64_t size, int width = 1);

@@ -425,21 +425,20 @@ Outcome Memory::free(std::uint64_t address) {
 
 // ---- other processes ----
 
-Outcome Memory::share(Chunk* handle, int& file) {
+int Memory::share(Chunk* handle) {
   const std::scoped_lock lock(mutex_);
-  if (backing_ != Backing::kPhysical) return Outcome::kInvalid;
-  if (handle->file < 0) {
-    // Its bytes move to a file that holds nothing else, and all mappings with them.
-    const int own = make_file(handle->size);
+  if (handle->file >= 0) return handle->file;
+  const int own = make_file(handle->size);
+  if (backing_ == Backing::kPhysical) {
+    // Its bytes move to the file, which holds nothing else, and all mappings with them.
     const Device& device = this->device(handle->device);
     copy_file(device.file, handle->offset, handle->size, own);
     punch(device.file, handle->offset, handle->size);
-    handle->file = own;
-    for (const auto& [begin, mapping] : mappings_)
-      if (mapping.chunk.get() == handle) expose(mapping);
   }
-  file = handle->file;
-  return Outcome::kOk;
+  handle->file = own;
+  for (const auto& [begin, mapping] : mappings_)
+    if (mapping.chunk.get() == handle) back(mapping);
+  return own;
 }
 
 Outcome Memory::adopt(int number, int file, std::uint64_t size, Chunk*& handle) {

@@ -89,8 +89,8 @@ class Memory {
   Outcome retain(std::uint64_t address, Chunk*& handle);
 
   // ---- other processes ----
-  /// A file descriptor with the chunk's bytes, the chunk's own: kInvalid where memory has no bytes.
-  Outcome share(Chunk* handle, int& file);
+  /// A descriptor, the chunk's own, of a file of its size with its bytes, where memory has any.
+  int share(Chunk* handle);
   /// A chunk of another process, of whose file `file` is a descriptor, taken over.
   Outcome adopt(int number, int file, std::uint64_t size, Chunk*& handle);
   /// Maps a chunk at addresses of its own, as cudaIpcOpenMemHandle does.

@@ -360,6 +360,21 @@ say(freed=call("cudaFreeAsync", block, stream), after=call("cudaEventQuery", eve
     assert found == {"freed": 0, "after": 600}
 
 
+def test_memory_is_shown_to_other_processes_by_files_and_not_on_a_fabric() -> None:
+    found = calls("""
+import os
+torch.cuda.init()
+file = c_int()
+fabric = [(c_int * 8)(1, types, 1, 0) for types in (8, 9)]
+created = [call("cuMemCreate", byref(c_size_t()), 2 << 20, properties, 0) for properties in fabric]
+handle = made("cuMemCreate", 4 << 20, (c_int * 8)(1, 1, 1, 0), 0)
+exported = [call("cuMemExportToShareableHandle", byref(file), handle, type, 0) for type in (1, 8)]
+say(created=created, exported=exported, size=os.fstat(file.value).st_size,
+    imported=call("cuMemImportFromShareableHandle", byref(c_size_t()), file.value, 1))
+""")
+    assert found == {"created": [800, 800], "exported": [0, 801], "size": 4 << 20, "imported": 0}
+
+
 def test_a_watched_program_may_have_tensors_without_memory() -> None:
     found = calls(
         """

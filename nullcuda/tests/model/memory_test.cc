@@ -471,8 +471,7 @@ TEST_F(PhysicalMemoryTest, IsSharedWithItsBytesAndWhatIsWrittenLater) {
   const std::uint64_t here = mapped(handle);
   write(here, 17);
   write(here + 2 * kPage + 4096, 18);
-  int file = -1;
-  ASSERT_EQ(memory().share(handle, file), Outcome::kOk);
+  const int file = memory().share(handle);
   EXPECT_EQ(read(here), 17);
   Chunk* other = nullptr;
   ASSERT_EQ(memory().adopt(0, dup(file), 3 * kPage, other), Outcome::kOk);
@@ -483,9 +482,7 @@ TEST_F(PhysicalMemoryTest, IsSharedWithItsBytesAndWhatIsWrittenLater) {
   EXPECT_EQ(read(there + 2 * kPage + 4096), 18);
   write(there, 19);
   EXPECT_EQ(read(here), 19);
-  int again = -1;
-  EXPECT_EQ(memory().share(handle, again), Outcome::kOk);
-  EXPECT_EQ(again, file);
+  EXPECT_EQ(memory().share(handle), file);
 }
 
 TEST_F(PhysicalMemoryTest, IsSharedThoughItIsAPartOfAPage) {
@@ -493,8 +490,7 @@ TEST_F(PhysicalMemoryTest, IsSharedThoughItIsAPartOfAPage) {
   const std::uint64_t here = allocate(512);
   write(here, 17);
   const auto mapping = memory().find(here);
-  int file = -1;
-  ASSERT_EQ(memory().share(mapping->chunk.get(), file), Outcome::kOk);
+  const int file = memory().share(mapping->chunk.get());
   EXPECT_EQ(read(here), 17);
   Chunk* other = nullptr;
   ASSERT_EQ(memory().adopt(0, dup(file), mapping->chunk->size, other), Outcome::kOk);
@@ -506,22 +502,9 @@ TEST_F(PhysicalMemoryTest, IsSharedThoughItIsAPartOfAPage) {
   EXPECT_EQ(read(here), 17);
 }
 
-TEST_F(PhysicalMemoryTest, OfAProcessWithoutBytesIsNobodyElses) {
-  const std::uint64_t own = allocate(kPage);
-  write(own, 17);
-  Chunk* other = nullptr;
-  ASSERT_EQ(memory().adopt(0, -1, kPage, other), Outcome::kOk);
-  std::uint64_t there = 0;
-  ASSERT_EQ(memory().open(other, there), Outcome::kOk);
-  EXPECT_EQ(read(there), 0);
-  EXPECT_EQ(memory().release(other), Outcome::kOk);
-  EXPECT_EQ(memory().free(there), Outcome::kOk);
-  EXPECT_EQ(read(own), 17);
-}
-
-TEST_F(MemoryTest, WithoutBytesIsNotShared) {
-  int file = -1;
-  EXPECT_EQ(memory().share(create(kPage), file), Outcome::kInvalid);
+TEST_F(MemoryTest, WithoutBytesIsSharedByItsSize) {
+  const int file = memory().share(create(3 * kPage));
+  EXPECT_EQ(lseek(file, 0, SEEK_END), 3 * kPage);
 }
 
 TEST(FlatMemory, IsThereEverywhereAndZeroAfterItWasFreed) {
