@@ -122,6 +122,42 @@ int create_context(CUcontext* context, int device) {
 
 }  // namespace
 
+namespace {
+
+/// Which devices reach the memory of which others.
+bool is_peer(int device, int peer) {
+  return gpu().fabric && device != peer;
+}
+
+int can_access_peer(int* can, int device, int peer) {
+  if (!is_device_number(device) || !is_device_number(peer)) return cudaErrorInvalidDevice;
+  *can = static_cast<int>(is_peer(device, peer));
+  return 0;
+}
+
+/// What a link can do, or, by the first of the attributes, how it ranks among the others: all are alike.
+int tell_of_link(int* value, CUdevice_P2PAttribute number, int device, int peer) {
+  if (device == peer) return cudaErrorInvalidDevice;
+  if (const int error = can_access_peer(value, device, peer); error != 0) return error;
+  const bool is_ability = number == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                          number == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED ||
+                          number == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
+  if (!is_ability) *value = 0;
+  return 0;
+}
+
+/// Lets the calling thread's device use a peer's memory, or no more.
+int set_peer_access(int peer, bool enabled) {
+  static std::array<std::atomic<bool>, std::size_t{kMostDevices} * kMostDevices> all{};
+  const int device = current_device();
+  if (!is_device_number(peer)) return cudaErrorInvalidDevice;
+  if (!is_peer(device, peer)) return cudaErrorPeerAccessUnsupported;
+  if (all[static_cast<std::size_t>(device * kMostDevices + peer)].exchange(enabled) != enabled) return 0;
+  return enabled ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled;
+}
+
+}  // namespace
+
 void enter_primary_context() {
   if (current_context() == nullptr) current_context() = primary_context(current_device());
 }
@@ -178,6 +214,8 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
     case CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED:
@@ -191,6 +229,7 @@ int attribute(int number, int device) {
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (g.fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0);
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       return static_cast<int>(g.major >= 9);
     case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
       return g.l2_cache * 5 / 8;
@@ -364,19 +403,23 @@ NULLCUDA_API cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device)
 
 NULLCUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   NULLCUDA_RUNTIME_CALL();
-  if (!is_device_number(device) || !is_device_number(peer)) return ended(cudaErrorInvalidDevice);
-  *can = static_cast<int>(device != peer);
-  return cudaSuccess;
+  return ended(can_access_peer(can, device, peer));
+}
+
+NULLCUDA_API cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr number, int device,
+                                                   int peer) {
+  NULLCUDA_RUNTIME_CALL();
+  return ended(tell_of_link(value, static_cast<CUdevice_P2PAttribute>(number), device, peer));
 }
 
 NULLCUDA_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   NULLCUDA_RUNTIME_CALL();
-  static std::array<std::atomic<bool>, std::size_t{kMostDevices} * kMostDevices> enabled{};
-  const int device = current_device();
-  if (!is_device_number(peer)) return ended(cudaErrorInvalidDevice);
-  if (peer == device) return ended(cudaErrorPeerAccessUnsupported);
-  const bool before = enabled[static_cast<std::size_t>(device * kMostDevices + peer)].exchange(true);
-  return ended(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
+  return ended(set_peer_access(peer, true));
+}
+
+NULLCUDA_API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  NULLCUDA_RUNTIME_CALL();
+  return ended(set_peer_access(peer, false));
 }
 
 // ---- the driver's names for the same, and contexts ----
@@ -451,6 +494,27 @@ NULLCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flag
   *flags = 0;
   *active = static_cast<int>(machine().memory.in_use(device));
   return CUDA_SUCCESS;
+}
+
+NULLCUDA_API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(can_access_peer(can, device, peer));
+}
+
+NULLCUDA_API CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute number, CUdevice device,
+                                              CUdevice peer) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(tell_of_link(value, number, device, peer));
+}
+
+NULLCUDA_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(set_peer_access(device_for(peer), true));
+}
+
+NULLCUDA_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  NULLCUDA_DRIVER_CALL();
+  return driver(set_peer_access(device_for(peer), false));
 }
 
 NULLCUDA_API CUresult cuCtxGetCurrent(CUcontext* context) {

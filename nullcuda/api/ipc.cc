@@ -50,7 +50,7 @@ int open(void** memory, const void* handle) {
 
 int close(const char* what, void* memory) {
   const auto mapping = machine().memory.find(address_of(memory));
-  if (mapping == nullptr) return cudaErrorInvalidValue;
+  if (mapping == nullptr || !mapping->chunk->imported) return cudaErrorInvalidValue;
   machine().streams.synchronize_all();
   forget(what, mapping->begin, mapping->size);
   return error_of(machine().memory.free(mapping->begin));

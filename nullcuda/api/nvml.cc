@@ -11,14 +11,23 @@
 
 namespace {
 
-// nvmlReturn_t, nvmlMemory_t: NVML API Reference.
+// nvmlReturn_t, nvmlMemory_t, nvmlMemory_v2_t: NVML API Reference.
 using Result = int;
 constexpr Result kSuccess = 0;
 constexpr Result kInvalidArgument = 2;
 constexpr Result kNotSupported = 3;
+constexpr Result kNotFound = 6;
 
 struct MemoryInfo {
   unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct MemoryInfo2 {
+  unsigned version;
+  unsigned long long total;
+  unsigned long long reserved;
   unsigned long long free;
   unsigned long long used;
 };
@@ -36,11 +45,23 @@ NULLCUDA_API Result nvmlInit_v2() {
 NULLCUDA_API Result nvmlInit() {  // what torch.cuda.device_count() calls
   return kSuccess;
 }
+NULLCUDA_API Result nvmlInitWithFlags(unsigned) {
+  return kSuccess;
+}
 NULLCUDA_API Result nvmlShutdown() {
   return kSuccess;
 }
 NULLCUDA_API const char* nvmlErrorString(Result result) {
-  return result == kSuccess ? "Success" : "Invalid Argument";
+  switch (result) {
+    case kSuccess:
+      return "Success";
+    case kNotSupported:
+      return "Not Supported";
+    case kNotFound:
+      return "Not Found";
+    default:
+      return "Invalid Argument";
+  }
 }
 
 NULLCUDA_API Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
@@ -53,10 +74,25 @@ NULLCUDA_API Result nvmlDeviceGetCount_v2(unsigned* count) {
   return kSuccess;
 }
 
+NULLCUDA_API Result nvmlDeviceGetCount(unsigned* count) {
+  return nvmlDeviceGetCount_v2(count);
+}
+
 NULLCUDA_API Result nvmlDeviceGetHandleByIndex_v2(unsigned number, void** device) {
   if (number >= static_cast<unsigned>(nullcuda::machine().settings.devices)) return kInvalidArgument;
   *device = nullcuda::as_pointer<void*>(number + 1);
   return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetHandleByIndex(unsigned number, void** device) {
+  return nvmlDeviceGetHandleByIndex_v2(number, device);
+}
+
+NULLCUDA_API Result nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  for (int number = 0; number < nullcuda::machine().settings.devices; ++number)
+    if (nullcuda::uuid_of(number) == uuid)
+      return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(number), device);
+  return kNotFound;
 }
 
 NULLCUDA_API Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
@@ -66,6 +102,21 @@ NULLCUDA_API Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** dev
     return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(number), device);
   }
   return kInvalidArgument;
+}
+
+NULLCUDA_API Result nvmlDeviceGetIndex(void* device, unsigned* number) {
+  *number = static_cast<unsigned>(number_of(device));
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetMinorNumber(void* device, unsigned* number) {
+  return nvmlDeviceGetIndex(device, number);
+}
+
+NULLCUDA_API Result nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
+  *major = nullcuda::machine().settings.gpu->major;
+  *minor = nullcuda::machine().settings.gpu->minor;
+  return kSuccess;
 }
 
 NULLCUDA_API Result nvmlDeviceGetName(void*, char* name, unsigned size) {
@@ -86,6 +137,17 @@ NULLCUDA_API Result nvmlDeviceGetMemoryInfo(void* device, MemoryInfo* memory) {
   if (const auto at = std::ranges::find(visible, number_of(device)); at != visible.end())
     memory->used = own.used(static_cast<int>(at - visible.begin()));
   memory->free = memory->total - std::min<unsigned long long>(memory->total, memory->used);
+  return kSuccess;
+}
+
+NULLCUDA_API Result nvmlDeviceGetMemoryInfo_v2(void* device, MemoryInfo2* memory) {
+  MemoryInfo found{};
+  nvmlDeviceGetMemoryInfo(device, &found);
+  *memory = {.version = memory->version,
+             .total = found.total,
+             .reserved = 0,
+             .free = found.free,
+             .used = found.used};
   return kSuccess;
 }
 

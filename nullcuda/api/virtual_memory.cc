@@ -1,5 +1,6 @@
 // Virtual memory: addresses, physical memory and mappings apart from each other.
 
+#include <span>
 #include <unistd.h>
 
 #include "api/abi.h"
@@ -15,8 +16,9 @@ NULLCUDA_API CUresult cuMemGetAllocationGranularity(std::size_t* size, const CUm
 }
 
 NULLCUDA_API CUresult cuMemAddressReserve(CUdeviceptr* addresses, std::size_t size, std::size_t alignment,
-                                          CUdeviceptr wish, unsigned long long) {
+                                          CUdeviceptr wish, unsigned long long flags) {
   NULLCUDA_DRIVER_CALL();
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t address = 0;
   const Outcome outcome = machine().memory.reserve(size, alignment, wish, address);
   if (outcome == Outcome::kOk) *addresses = address;
@@ -51,8 +53,9 @@ NULLCUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 }
 
 NULLCUDA_API CUresult cuMemMap(CUdeviceptr at, std::size_t size, std::size_t offset,
-                               CUmemGenericAllocationHandle handle, unsigned long long) {
+                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
   NULLCUDA_DRIVER_CALL();
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const Outcome outcome = machine().memory.map(at, size, offset, as_pointer<Chunk*>(handle));
   const auto chunk = machine().memory.describe(as_pointer<Chunk*>(handle));
   if (outcome == Outcome::kOk && chunk && chunk->imported) know_imported(at, size);
@@ -70,17 +73,23 @@ NULLCUDA_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t size, const CUm
                                      std::size_t count) {
   NULLCUDA_DRIVER_CALL();
   if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  bool accessible = false;
-  for (std::size_t place = 0; place < count; ++place)
-    accessible = accessible || access[place].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return driver(error_of(machine().memory.set_access(at, size, accessible)));
+  for (const CUmemAccessDesc& one : std::span(access, count)) {
+    if (one.location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;  // the host's is no matter here
+    if (!is_device_number(one.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const bool accessible = one.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const Outcome outcome = machine().memory.set_access(at, size, one.location.id, accessible);
+    if (outcome != Outcome::kOk) return driver(error_of(outcome));
+  }
+  return CUDA_SUCCESS;
 }
 
-NULLCUDA_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation*, CUdeviceptr at) {
+NULLCUDA_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                                     CUdeviceptr at) {
   NULLCUDA_DRIVER_CALL();
   const auto mapping = machine().memory.find(at);
-  if (mapping == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = mapping->accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (mapping == nullptr || !is_device_number(location->id)) return CUDA_ERROR_INVALID_VALUE;
+  *flags = mapping->access[static_cast<std::size_t>(location->id)] ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

@@ -259,7 +259,7 @@ void Memory::expose(const Mapping& mapping) {
   const std::uint64_t before = mapping.begin % kPage;  // not 0 where small allocations share a page
   const std::uint64_t offset = (chunk.file >= 0 ? 0 : chunk.offset) + mapping.offset - before;
   map_over(mapping.begin - before, rounded(before + mapping.size, kPage),
-           mapping.accessible ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, offset);
+           mapping.access.any() ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, offset);
 }
 
 void Memory::unback(std::uint64_t address, std::uint64_t size) {
@@ -319,7 +319,7 @@ Outcome Memory::unmap(std::uint64_t address, std::uint64_t size) {
   return Outcome::kOk;
 }
 
-Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, bool accessible) {
+Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, int number, bool accessible) {
   const std::scoped_lock lock(mutex_);
   if (size == 0) return Outcome::kInvalid;
   // A range of whole mappings, one beside the other.
@@ -332,7 +332,7 @@ Outcome Memory::set_access(std::uint64_t address, std::uint64_t size, bool acces
   }
   if (end != address + size) return Outcome::kInvalid;
   for (auto mapping = first; mapping != mappings_.end() && mapping->first < end; ++mapping) {
-    mapping->second.accessible = accessible;
+    mapping->second.access[static_cast<std::size_t>(number)] = accessible;
     back(mapping->second);
   }
   return Outcome::kOk;
@@ -354,7 +354,7 @@ Outcome Memory::allocate(int number, std::uint64_t size, std::uint64_t& address)
   const Mapping mapping{.begin = address,
                         .size = size,
                         .chunk = make_chunk(number, size, false),
-                        .accessible = true,
+                        .access = kAllDevices,
                         .whole = true};
   insert(mapping);
   back(mapping);
@@ -377,7 +377,7 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
             .size = size,
             .offset = place - page,
             .chunk = shared.chunk,
-            .accessible = true,
+            .access = kAllDevices,
             .whole = true});
     shared.used += size;
     address = place;
@@ -391,7 +391,7 @@ Outcome Memory::allocate_small(int number, std::uint64_t size, std::uint64_t& ad
   const Mapping page{.begin = address,
                      .size = kPage,
                      .chunk = make_chunk(number, kPage, false),
-                     .accessible = true,
+                     .access = kAllDevices,
                      .whole = true};
   back(page);
   device.small.emplace(address, Shared{.chunk = page.chunk, .used = size});
@@ -459,7 +459,7 @@ Outcome Memory::open(Chunk* handle, std::uint64_t& address) {
   const Outcome outcome = take_addresses(rounded(handle->size, kPage), kPage, address);
   if (outcome != Outcome::kOk) return outcome;
   const Mapping mapping{
-      .begin = address, .size = handle->size, .chunk = found->second, .accessible = true, .whole = true};
+      .begin = address, .size = handle->size, .chunk = found->second, .access = kAllDevices, .whole = true};
   insert(mapping);
   back(mapping);
   return Outcome::kOk;
@@ -493,7 +493,7 @@ bool Memory::usable(std::uint64_t address, std::uint64_t size) const {
   if (end < address) return false;
   for (const Mapping* mapping = nullptr; address < end; address = mapping->begin + mapping->size) {
     mapping = holder(address);
-    if (mapping == nullptr || !mapping->accessible) return false;
+    if (mapping == nullptr || mapping->access.none()) return false;
   }
   return true;
 }

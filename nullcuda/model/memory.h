@@ -5,6 +5,7 @@
 // handed out twice before all were: what is used after it was freed shows.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,14 +45,17 @@ struct Chunk {
   std::uint64_t mappings = 0;  ///< times that it is mapped
 };
 
+using Devices = std::bitset<kMostDevices>;
+inline constexpr Devices kAllDevices{(1ULL << kMostDevices) - 1};
+
 /// A range of addresses with memory behind it.
 struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
   std::uint64_t offset = 0;  ///< in the chunk
   std::shared_ptr<Chunk> chunk;
-  bool accessible = false;  ///< cuMemSetAccess was called, or need not be
-  bool whole = false;       ///< made by cudaMalloc and the like: freed as it was made
+  Devices access = {};  ///< that may use it: cuMemSetAccess said so, or need not
+  bool whole = false;   ///< made by cudaMalloc and the like: freed as it was made
 };
 
 /// How the bytes at device addresses exist for the host.
@@ -85,7 +89,7 @@ class Memory {
   [[nodiscard]] std::optional<Chunk> describe(Chunk* handle) const;
   /// All mappings in the range, which may have holes but cut none of them.
   Outcome unmap(std::uint64_t address, std::uint64_t size);
-  Outcome set_access(std::uint64_t address, std::uint64_t size, bool accessible);
+  Outcome set_access(std::uint64_t address, std::uint64_t size, int number, bool accessible);
   Outcome retain(std::uint64_t address, Chunk*& handle);
 
   // ---- other processes ----
@@ -99,7 +103,7 @@ class Memory {
   // ---- questions ----
   /// The mapping that holds an address; nothing where none does. A copy: it may be gone by then.
   [[nodiscard]] std::unique_ptr<Mapping> find(std::uint64_t address) const;
-  /// Whether all of the bytes are mapped and may be used.
+  /// Whether all of the bytes are mapped and some device may use them.
   [[nodiscard]] bool usable(std::uint64_t address, std::uint64_t size) const;
   [[nodiscard]] std::uint64_t used(int number) const;  ///< bytes, the context's included
   [[nodiscard]] std::uint64_t peak(int number) const;  ///< the most that was ever used

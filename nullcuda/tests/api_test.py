@@ -102,6 +102,30 @@ say(names=[core.cudaGetErrorName(error).decode() for error in errors],
     assert found["unknown"] == 1
 
 
+def test_access_to_memory_is_a_devices() -> None:
+    found = calls(
+        """
+torch.cuda.init()
+def access(device):
+    flags = c_size_t()
+    return call("cuMemGetAccess", byref(flags), (c_int * 2)(1, device), place) or flags.value
+def set_access(device, flags):
+    return call("cuMemSetAccess", place, 2 << 20, (c_int * 3)(1, device, flags), 1)
+place = made("cuMemAddressReserve", 2 << 20, 0, 0, 0)
+handle = made("cuMemCreate", 2 << 20, (c_int * 8)(1, 0, 1, 1), 0)
+flags = [call("cuMemAddressReserve", byref(c_size_t()), 2 << 20, 0, 0, 1),
+         call("cuMemMap", place, 2 << 20, 0, handle, 1)]
+call("cuMemMap", place, 2 << 20, 0, handle, 0)
+device = c_int()
+call("cuPointerGetAttribute", byref(device), 9, place)
+say(flags=flags, device=device.value, set=[set_access(1, 3), set_access(0, 0), set_access(9, 3)],
+    access=[access(0), access(1)], closed=call("cudaIpcCloseMemHandle", made("cudaMalloc", 8)))
+""",
+        *("--devices", "2"),
+    )
+    assert found == {"flags": [1, 1], "device": 1, "set": [0, 0, 101], "access": [0, 3], "closed": 1}
+
+
 def test_a_handle_that_is_none_is_refused() -> None:
     found = calls("""
 torch.cuda.init()
@@ -166,6 +190,47 @@ say(states=states, contexts=[created(version) for version in (11000, 12000, 1300
     assert found["contexts"] == [[1, 0, 201]] * 3
     assert found["peers"] == [0, 704, 217, 101]
     assert found["attributes"] == [512, 512, 32, 134217728, 9, 1, 0x11]
+
+
+@pytest.mark.parametrize(("gpu", "reaches"), [("h200", 1), ("rtx4090", 0)])
+def test_all_that_is_said_of_peers_agrees(gpu: str, reaches: int) -> None:
+    found = calls(
+        """
+def answer(name, *arguments):
+    value = c_int(-1)
+    return call(name, byref(value), *arguments) or value.value
+torch.cuda.init()
+context = made("cuDevicePrimaryCtxRetain", 1)
+say(can=[answer("cudaDeviceCanAccessPeer", 0, 1), answer("cuDeviceCanAccessPeer", 0, 1),
+         answer("cudaDeviceGetP2PAttribute", 2, 0, 1), answer("cuDeviceGetP2PAttribute", 2, 0, 1)],
+    enabled=[call("cudaDeviceEnablePeerAccess", 1, 0), call("cuCtxEnablePeerAccess", context, 0),
+             call("cudaDeviceDisablePeerAccess", 1), call("cuCtxDisablePeerAccess", context)])
+""",
+        *("--devices", "2", "--gpu", gpu),
+    )
+    assert found["can"] == [reaches] * 4
+    assert found["enabled"] == ([0, 704, 0, 705] if reaches else [217] * 4)
+
+
+def test_devices_by_their_nvml_names() -> None:
+    found = calls(
+        """
+torch.zeros(1, device="cuda:1")
+handle, number, uuid, memory = c_size_t(), c_uint(), create_string_buffer(96), (c_size_t * 5)()
+major, minor = c_int(), c_int()
+call("nvmlDeviceGetHandleByIndex", 1, byref(handle))
+call("nvmlDeviceGetUUID", handle.value, uuid, 96)
+same = c_size_t()
+call("nvmlDeviceGetHandleByUUID", uuid, byref(same))
+call("nvmlDeviceGetIndex", same.value, byref(number))
+call("nvmlDeviceGetMemoryInfo_v2", same.value, memory)
+call("nvmlDeviceGetCudaComputeCapability", same.value, byref(major), byref(minor))
+say(number=number.value, capability=[major.value, minor.value], whole=memory[1] == memory[3] + memory[4],
+    used=memory[4] > 0, stranger=call("nvmlDeviceGetHandleByUUID", b"GPU-", byref(same)))
+""",
+        *("--devices", "2"),
+    )
+    assert found == {"number": 1, "capability": [9, 0], "whole": True, "used": True, "stranger": 6}
 
 
 @pytest.mark.parametrize(

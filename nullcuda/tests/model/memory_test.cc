@@ -66,7 +66,7 @@ class PhysicalMemoryTest : public MemoryTest {
   std::uint64_t mapped(Chunk* handle) {
     const std::uint64_t address = reserve(handle->size);
     EXPECT_EQ(memory().map(address, handle->size, 0, handle), Outcome::kOk);
-    EXPECT_EQ(memory().set_access(address, handle->size, true), Outcome::kOk);
+    EXPECT_EQ(memory().set_access(address, handle->size, 0, true), Outcome::kOk);
     return address;
   }
   static void write(std::uint64_t address, int value) {
@@ -330,15 +330,24 @@ TEST_F(MemoryTest, MappingsAreUsableOnceAccessIsSet) {
   memory().map(range, 2 * kPage, 0, create(2 * kPage));
   memory().map(range + 2 * kPage, 2 * kPage, 0, create(2 * kPage));
   EXPECT_FALSE(memory().usable(range, kPage));
-  EXPECT_EQ(memory().set_access(range, kPage, true), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(range, 6 * kPage, true), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(range + kPage, 2 * kPage, true), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(range, 0, true), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(range + 6 * kPage, kPage, true), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(range, 4 * kPage, true), Outcome::kOk);
+  EXPECT_EQ(memory().set_access(range, kPage, 0, true), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(range, 6 * kPage, 0, true), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(range + kPage, 2 * kPage, 0, true), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(range, 0, 0, true), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(range + 6 * kPage, kPage, 0, true), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(range, 4 * kPage, 0, true), Outcome::kOk);
   EXPECT_TRUE(memory().usable(range + kPage, 2 * kPage));
-  EXPECT_EQ(memory().set_access(range, 2 * kPage, false), Outcome::kOk);
+  EXPECT_EQ(memory().set_access(range, 2 * kPage, 0, false), Outcome::kOk);
   EXPECT_FALSE(memory().usable(range + kPage, 2 * kPage));
+}
+
+TEST_F(MemoryTest, MappingsAreUsableAsLongAsADeviceMayUseThem) {
+  const std::uint64_t range = reserve(kPage);
+  memory().map(range, kPage, 0, create(kPage));
+  EXPECT_EQ(memory().set_access(range, kPage, 1, true), Outcome::kOk);
+  EXPECT_EQ(memory().set_access(range, kPage, 0, false), Outcome::kOk);
+  EXPECT_TRUE(memory().usable(range, kPage));
+  EXPECT_EQ(memory().find(range)->access, Devices(0b10));
 }
 
 TEST_F(MemoryTest, AddressesStayReservedWhileSomethingIsMapped) {
@@ -397,7 +406,7 @@ TEST_F(MemoryTest, AllocationsAreNoMappingsAndMappingsNoAllocations) {
   Chunk* handle = nullptr;
   EXPECT_EQ(memory().retain(allocation, handle), Outcome::kInvalid);
   EXPECT_EQ(memory().unmap(allocation, 2 * kPage), Outcome::kInvalid);
-  EXPECT_EQ(memory().set_access(allocation, 2 * kPage, false), Outcome::kInvalid);
+  EXPECT_EQ(memory().set_access(allocation, 2 * kPage, 0, false), Outcome::kInvalid);
   EXPECT_EQ(memory().unreserve(allocation, 2 * kPage), Outcome::kInvalid);
   const std::uint64_t range = reserve(2 * kPage);
   memory().map(range, 2 * kPage, 0, create(2 * kPage));
@@ -453,7 +462,7 @@ TEST_F(PhysicalMemoryDeathTest, CannotBeTouchedWhereItIsNot) {
   EXPECT_DEATH(write(address, 17), "");
   Chunk* handle = create(kPage);
   const std::uint64_t range = mapped(handle);
-  EXPECT_EQ(memory().set_access(range, kPage, false), Outcome::kOk);
+  EXPECT_EQ(memory().set_access(range, kPage, 0, false), Outcome::kOk);
   EXPECT_DEATH(write(range, 17), "");
 }
 
