@@ -189,6 +189,12 @@ int unregister_host(void* memory) {
   return machine().host.kind_of(memory) ? cudaErrorInvalidValue : cudaErrorHostMemoryNotRegistered;
 }
 
+int device_pointer(void** device, void* host) {
+  if (!machine().host.kind_of(host)) return cudaErrorInvalidValue;
+  *device = host;
+  return 0;
+}
+
 int memory_info(std::size_t* free, std::size_t* total) {
   Memory& memory = machine().memory;
   memory.touch(current_device());
@@ -273,8 +279,7 @@ NULLCUDA_API cudaError_t cudaHostUnregister(void* memory) {
 
 NULLCUDA_API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   NULLCUDA_RUNTIME_CALL();
-  *device = host;
-  return cudaSuccess;
+  return ended(device_pointer(device, host));
 }
 
 NULLCUDA_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
@@ -379,8 +384,10 @@ NULLCUDA_API CUresult cuMemHostUnregister(void* memory) {
 
 NULLCUDA_API CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned) {
   NULLCUDA_DRIVER_CALL();
-  *device = address_of(host);
-  return CUDA_SUCCESS;
+  void* pointer = nullptr;
+  const int error = device_pointer(&pointer, host);
+  *device = address_of(pointer);
+  return driver(error);
 }
 
 NULLCUDA_API CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* size, CUdeviceptr address) {

@@ -65,9 +65,10 @@ block, pinned = made("cudaMalloc", 4 << 20), made("cudaHostAlloc", 8, 0)
 managed = made("cudaMallocManaged", 8, 1)
 kinds = [kind(block), kind(pinned), kind(managed), kind(id(core))]
 call("cudaFree", block)
-say(kinds=kinds, freed=kind(block))
+seen = [call("cudaHostGetDevicePointer", byref(c_size_t()), host, 0) for host in (pinned, id(core))]
+say(kinds=kinds, freed=kind(block), seen=seen)
 """)
-    assert found == {"kinds": [[2, 0], [1, 0], [3, 0], [0, -2]], "freed": [0, -2]}
+    assert found == {"kinds": [[2, 0], [1, 0], [3, 0], [0, -2]], "freed": [0, -2], "seen": [0, 1]}
 
 
 def test_what_is_offloaded_takes_no_memory_of_the_host() -> None:
