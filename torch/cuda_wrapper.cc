@@ -8,6 +8,7 @@
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <pthread.h>
@@ -250,6 +251,7 @@ class Wrapper final : public Delegate {
 
   std::unique_ptr<Device> open_device(int device) {
     const auto index = static_cast<DeviceIndex>(device);
+    adopt_limit(index);
     std::unique_ptr<Device> memory =
         open_cuda(device, {.allows = [this, index](Bytes held) { return may_hold(index, held); },
                            .holds = [this, index](Bytes held) { limit_of(index).held = held; },
@@ -265,6 +267,12 @@ class Wrapper final : public Delegate {
     auto upstream = std::make_unique<NativeUpstream>(native(), static_cast<DeviceIndex>(device));
     upstream_[static_cast<std::size_t>(device)] = upstream.get();
     return upstream;
+  }
+
+  /// What was set before there was a wrapper, by the environment say.
+  void adopt_limit(DeviceIndex device) {
+    const double fraction = Delegate::getMemoryFraction(device);
+    if (fraction < 1 && limit_of(device).fraction >= 1) setMemoryFraction(fraction, device);
   }
 
   /// torch.cuda.set_per_process_memory_fraction() limits arena and native allocator together.
@@ -306,7 +314,10 @@ class Wrapper final : public Delegate {
     return device;
   }
 
-  [[nodiscard]] bool is_off() const { return is_broken_ || is_forked || !native().isEnabled(); }
+  [[nodiscard]] bool is_off() const {
+    if (is_forked) TORCH_WARN_ONCE("STWeaver is off in this process, which was forked: start it by spawn");
+    return is_broken_ || is_forked || !native().isEnabled();
+  }
 
   /// Whether a stream is none of PyTorch's own, which last as long as the process; of others than the current
   /// one nothing is known. One may be gone when a block of it is freed: the arena records an event on it
@@ -532,6 +543,8 @@ Wrapper& the_wrapper() {
   if (std::strstr(typeid(*current).name(), "NativeCachingAllocator") == nullptr)
     fail("cannot stand before the CUDA allocator \"", current->name(),
          "\", only before PyTorch's native one: remove the other allocator or unset backend:cudaMallocAsync");
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr)
+    fail("PYTORCH_NO_CUDA_MEMORY_CACHING is set, by which each request is CUDA's own: unset it");
   pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
   see_cache_misses();
   wrapper = new Wrapper(current);

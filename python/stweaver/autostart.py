@@ -14,8 +14,6 @@ from stweaver import at_exit, console, job, kept, live, pytorch, session, summar
 from stweaver.error import Error
 from stweaver.statistics import DeviceStats, Simulated
 
-# A saved plan that served fewer of its run's requests is of no use to the next.
-GOOD_SHARE = 0.5
 _PATHS = ("plan", "save", "trace")
 _claims: list[socket.socket] = []  # on recordings, to the end of the process
 
@@ -210,48 +208,33 @@ def _unwritten(log: Sequence[str]) -> list[str]:
 
 
 def _fate(device: DeviceStats, files: Files) -> str:
-    """Say what became of the plan. One that fitted badly is removed if the next is to be saved there."""
-    plan, saved = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
+    """Say what became of the plan. Whether it stays the session has judged."""
+    plan, saves = (_of_device(files.options.get(name), device.device) for name in ("plan", "save"))
     began = device.saved_plan
+    own = summary.fate_of(device)
+    saved = f"{own}, saved {saves.name} for the next run" if saves and began.saved else own
     if plan is None:
-        return _fate_of_own(device, saved)
-    if began.removed and plan == saved:  # before this end
-        return f"did not follow {plan.name}: {began.refused or began.removed}; the next run makes another"
-    refused = began.refused
-    if not plan.is_file():
-        was_followed = began.slots > 0 and not refused and device.plans > 0
-        return (
-            f"followed {plan.name}, which is no longer there" if was_followed else _fate_of_own(device, saved)
-        )
-    if not refused and device.served.share >= GOOD_SHARE:
-        return f"followed {plan.name}"
-    if device.why_no_plan.startswith("steps differ"):
+        return f"{own}; removed the plan that it had saved" if began.removed and not began.saved else saved
+    refused = began.refused or began.removed
+    if refused:
+        then = f"; {saved}" if began.refused and device.plans > 0 else ""
+        next_run = "; the next run makes another" if plan == saves and not began.saved else ""
+        return f"did not follow {plan.name}: {refused}{then}{next_run}"
+    if began.slots == 0 or (device.plans == 0 and not plan.is_file()):
+        return saved
+    if device.plans == 0 and device.why_no_plan:
         return f"no plan: {device.why_no_plan}"
-    if not refused and device.served.hits + device.served.misses < began.slots:
+    if device.served.hits + device.served.misses < began.slots:
         return f"ended before a step of {plan.name} was over"
-    fate = f"did not follow {plan.name}: {refused or device.why_no_plan or 'it did not fit'}"
-    if refused and device.plans > 0:
-        fate += f"; {summary.fate_of(device)}"
-    if plan != saved:
-        return fate
-    if refused and began.saved:
-        return f"{fate}, saved {plan.name} for the next run"
-    return f"{fate}; {_removed(plan)}"
+    gone = "" if plan.is_file() else ", which is no longer there"
+    return f"followed {plan.name}{gone}{_later(device)}"
 
 
-def _fate_of_own(device: DeviceStats, saved: Path | None) -> str:
-    """Say what became of a plan of this run."""
-    made = summary.fate_of(device)
-    return f"{made}, saved {saved.name} for the next run" if saved is not None and saved.is_file() else made
-
-
-def _removed(plan: Path) -> str:
-    """Remove a plan that did not fit, and say so."""
-    try:
-        plan.unlink(missing_ok=True)  # another job may have removed it
-    except OSError as error:  # a folder that is only to be read
-        return f"it cannot be removed: {error.strerror}"
-    return "the next run makes another"
+def _later(device: DeviceStats) -> str:
+    """Say what came after a plan that fitted."""
+    if device.plans > 1:
+        return f"; then {summary.fate_of(device)}"
+    return f"; left it: {device.why_no_plan}" if device.why_no_plan else ""
 
 
 def _of_device(path: Path | None, device: int) -> Path | None:

@@ -52,19 +52,10 @@ Bytes& Accounts::living_of(Source source) {
   return source == Source::kElsewhere ? statistics_.unplanned : statistics_.fallback;
 }
 
-void Accounts::note_arena(Bytes mapped) {
+void Accounts::note_held(Bytes arena, Bytes fallback) {
   const Bytes before = statistics_.reserved();
-  statistics_.arena = mapped;
-  note_reserved(before);
-}
-
-void Accounts::note_fallback(Bytes reserved) {
-  const Bytes before = statistics_.reserved();
-  statistics_.fallback_reserved = reserved;
-  note_reserved(before);
-}
-
-void Accounts::note_reserved(Bytes before) {
+  statistics_.arena = arena;
+  statistics_.fallback_reserved = fallback;
   for (Peaks* const peaks : {&statistics_.peaks, &statistics_.step.peaks}) {
     peaks->reserved = std::max(peaks->reserved, statistics_.reserved());
     peaks->arena = std::max(peaks->arena, statistics_.arena);
@@ -105,14 +96,6 @@ void Accounts::end_step(const MappingStatistics& mapping) {
   calls_before_ = mapping.maps + mapping.unmaps;
   ++statistics_.steps;
   if (recorder_) recorder_->mark(text("step ", statistics_.steps));
-}
-
-void Accounts::begin_record() {
-  if (recorder_) recorder_->reserve(statistics_.reserved());
-}
-
-RequestId Accounts::add_before(const LivingBlock& block, Stream stream) {
-  return recorder_ ? recorder_->add_before(block.size, stream) : kNotRecorded;
 }
 
 RuntimeStatistics Accounts::statistics(const MappingStatistics& mapping) const {

@@ -27,8 +27,8 @@ class Accounts {
     if (recorder_ && recorded != kNotRecorded) recorder_->drop(recorded);
   }
 
-  void note_arena(Bytes mapped);
-  void note_fallback(Bytes reserved);
+  void note_arena(Bytes mapped) { note_held(mapped, statistics_.fallback_reserved); }
+  void note_fallback(Bytes reserved) { note_held(statistics_.arena, reserved); }
   void note_out_of_memory(Bytes size, Bytes device_free);
   void note_nanoseconds(std::int64_t spent) { nanoseconds_ += spent; }
   void note_plan();
@@ -41,8 +41,12 @@ class Accounts {
   /// begin_record() is.
   void record(std::shared_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
   /// What the recorder calls a block that lives when recording begins.
-  RequestId add_before(const LivingBlock& block, Stream stream);
-  void begin_record();
+  [[nodiscard]] RequestId add_before(const LivingBlock& block, Stream stream) const {
+    return recorder_ ? recorder_->add_before(block.size, stream) : kNotRecorded;
+  }
+  void begin_record() const {
+    if (recorder_) recorder_->reserve(statistics_.reserved());
+  }
   [[nodiscard]] Trace recorded() const { return recorder_ ? recorder_->trace() : Trace(); }
 
   /// All but what only other parts know.
@@ -59,7 +63,7 @@ class Accounts {
 
  private:
   Bytes& living_of(Source source);
-  void note_reserved(Bytes before);
+  void note_held(Bytes arena, Bytes fallback);
   [[nodiscard]] Peaks now() const;
   void count_served(const LivingBlock& block, Unplanned why);
   [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;

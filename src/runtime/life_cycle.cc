@@ -75,7 +75,7 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
     fate_.slots = std::ssize(plan->plan().slots);
     if (const std::string objection = objection_to(plan->plan(), policy_); !objection.empty()) {
       if (plan->plan().shape == StepShape::kFixed) fail(objection);
-      fate_.refused = objection;
+      if (plan->plan().shape != StepShape::kDynamic) fate_.refused = objection;
       rest(policy_.most_patience, objection);
     } else if (plan->plan().prologue == 0) {
       stage_ = Stage::kWaiting;  // what is allocated before the steps repeat is not in that plan

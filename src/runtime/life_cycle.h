@@ -51,7 +51,7 @@ struct LifeCycleOptions {
 /// Of the plan that a life cycle is to begin with.
 struct SavedPlanFate {
   std::int64_t slots = 0;  ///< 0 where there is none that can be read
-  std::string refused;     ///< why it was not followed; empty where it was, or may be yet
+  std::string refused;     ///< why not; empty where it was followed, may be yet, or says not to
 };
 
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the

@@ -75,6 +75,15 @@ std::optional<Match> Matcher::match(StreamIndex stream, Stream handle, Bytes siz
   return Match{entry.slot, found.guess, note_share(follower, entry, asked)};
 }
 
+void Matcher::forget(StreamIndex stream, Bytes size) {
+  if (follower_of(stream) == nullptr) return;
+  Follower& follower = followers_[planned_stream_[stream]];
+  if (follower.unmatched == 0 || follower.lost < size) return;
+  --follower.unmatched;
+  follower.lost -= size;
+  follower.first_lost = std::min(follower.first_lost, follower.lost);
+}
+
 const Matcher::Follower* Matcher::follower_of(StreamIndex stream) const {
   const bool is_known = stream < planned_stream_.size() && planned_stream_[stream] != kNowhere;
   return is_known ? &followers_[planned_stream_[stream]] : nullptr;

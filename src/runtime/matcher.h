@@ -49,6 +49,9 @@ class Matcher {
   /// prologue counts as one step, for what it leaves behind is there together.
   [[nodiscard]] bool knows(StreamIndex stream) const;
 
+  /// There was no memory for the stream's last request. One that the plan does not know counts for nothing.
+  void forget(StreamIndex stream, Bytes size);
+
   /// A step begins.
   void begin_step();
 

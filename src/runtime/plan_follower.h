@@ -66,6 +66,7 @@ class PlanFollower {
         longest_(this->index().lengths(), 0) {}
 
   Advice advise(const AllocParams& asked);
+  void forget(StreamIndex stream, Bytes size) { matcher_.forget(stream, size); }
 
   void begin_step() { matcher_.begin_step(); }
 

@@ -53,7 +53,7 @@ void* RuntimeAllocator::allocate(Bytes size, Stream stream, Pool pool) {
     if (void* const memory = allocate_unplanned(size, stream, pool, why)) return memory;
     if (void* const memory = allocate_upstream(size, stream, pool, why)) return memory;
   }
-  note_out_of_memory(size);
+  note_out_of_memory(size, stream);
   return nullptr;
 }
 
@@ -261,11 +261,12 @@ bool RuntimeAllocator::reclaim() {
   return true;
 }
 
-void RuntimeAllocator::note_out_of_memory(Bytes size) {
+void RuntimeAllocator::note_out_of_memory(Bytes size, Stream stream) {
   const Bytes reserved = upstream_.reserved();
   const std::scoped_lock lock(mutex_);
   if (come_to_rest()) memory_.reclaim_all();  // what was mapped in vain
   refused_until_ = 0;
+  if (follower_) follower_->forget(order_.index_of(stream), size);
   note_arena();
   accounts_.note_fallback(reserved);
   accounts_.note_out_of_memory(size, device_.memory().free);

@@ -161,7 +161,7 @@ class RuntimeAllocator {
   bool come_to_rest();
   bool reclaim();
   bool note_backing(bool has_memory);
-  void note_out_of_memory(Bytes size);
+  void note_out_of_memory(Bytes size, Stream stream);
   void free_in_arena(const LivingBlock& block);
   void wind_down();
   void release(const PendingFrees::Released& range);

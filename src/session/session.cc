@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -105,7 +105,7 @@ void Session::end_lives() {
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
     save_if_settled(place);  // what had to wait for it
-    if (place.life && !place.began_anew) place.files.followed = fate_of(place);
+    if (place.life && !place.began_anew) judge_at_end(place);
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
@@ -139,20 +139,22 @@ void Session::begin_life(Place& place, bool anew) {
     return options_.save_path.empty() ? plan_step(trace, gaps) : plan_steps(place, trace, gaps);
   };
   place.allocator.hold(options_.hold);
-  const std::int64_t before = place.allocator.statistics().served.all();
+  const RuntimeStatistics before = place.allocator.statistics();
   place.life = std::make_unique<LifeCycle>(place.allocator, life);
-  place.begins = before == 0 && place.life->stage() == Stage::kRecording;
+  place.begins = before.served.all() == 0 && place.life->stage() == Stage::kRecording;
   place.began_anew = anew;
   place.saved = 0;
+  place.judged = before.plans + 1;
+  place.served_before = before.served;
   place.unfit.clear();
   place.files = {};
   place.to_save = nullptr;
 }
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
-/// trace; one for steps with as many requests replaces it: they are the same steps, of which more was seen.
-/// It is saved once the plan is followed, or, where steps differ, once none is looked for any more, so that
-/// the next run need not find that out.
+/// trace; one whose sizes follow lengths, for steps with as many requests, replaces it: they are the same
+/// steps, of which more lengths were seen. It is saved once the plan is followed, or, where steps differ,
+/// once none is looked for any more, so that the next run need not find that out.
 Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
   Plan step = plan_step(trace, gaps);
   const bool differs = step.shape == StepShape::kDynamic;
@@ -161,10 +163,15 @@ Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
   if (place.begins && begins_with_the_job(trace)) {
     place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
-  } else if (place.saved == slots && !differs) {
+  } else if (place.saved == slots && step.shape == StepShape::kVarying) {
     place.to_save = [trace] { return plan_step(trace); };
-  } else if (place.allocator.statistics().plans == 0) {
-    place.to_save = nullptr;  // the plan of the job's beginning did not fit what came then
+  } else {
+    // The plan of the job's beginning did not fit what came then.
+    if (place.allocator.statistics().plans == 0) place.to_save = nullptr;
+    std::error_code ignored;
+    if (!place.to_save && !std::filesystem::exists(for_device(options_.save_path, place.number), ignored))
+      write(
+          text("stweaver[", place.number, "]: no plan of these steps is saved: the job begins with others"));
   }
   place.save_in = differs ? Stage::kResting : Stage::kFollowing;
   return step;
@@ -180,27 +187,60 @@ void Session::save_if_settled(Place& place) {
   if (!place.unfit.empty() || is_at_work(place.saver)) return;  // the next step asks again
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
+  begin_to_judge(place);
 }
 
-/// A saved plan that proves unfit goes at once: a job that is killed has no end at which to judge it. One
-/// that has served most of what was asked for until then stays: it is the job that has changed.
+/// The plan that is followed is judged from now on.
+void Session::begin_to_judge(Place& place) {
+  const RuntimeStatistics now = place.allocator.statistics();
+  place.judged = now.plans;
+  place.served_before = now.served;
+}
+
+bool Session::follows_judged(const Place& place) {
+  return place.allocator.follows_plan() && place.allocator.statistics().plans == place.judged;
+}
+
+/// A saved plan that proves unfit goes as soon as it is left: a job that is killed has no end at which to
+/// judge it. One that has served most of what was asked for while it was followed stays: it is the job that
+/// has changed.
 void Session::judge_saved_plan(Place& place) {
-  const Served served = place.allocator.statistics().served;
-  if (2 * served.in_plan() < served.all()) place.unfit = place.life->why_no_plan();
+  const Served served = place.allocator.statistics().served - place.served_before;
+  if (2 * served.in_plan() >= served.all()) return;
+  const std::string why = place.life->why_no_plan();
+  place.unfit =
+      why.empty() ? text("it had places for ", served.in_plan(), " of ", served.all(), " requests") : why;
+}
+
+/// What was refused goes where nothing replaced it, and what was followed to the end where that is a step or
+/// more.
+void Session::judge_at_end(Place& place) {
+  const SavedPlanFate fate = fate_of(place);
+  if (!fate.refused.empty() && !place.files.saved) place.unfit = fate.refused;
+  const Served served = place.allocator.statistics().served - place.served_before;
+  const bool is_over = fate.slots > 0 && served.all() >= fate.slots;
+  if (fate.refused.empty() && is_over && follows_judged(place)) judge_saved_plan(place);
+  remove_if_unfit(place);
+  place.files.followed = fate;
 }
 
 /// What this run has saved, or what it began with where the next plan is to be. Another's plan is left alone.
 void Session::remove_if_unfit(Place& place) {
   if (place.unfit.empty() || is_at_work(place.saver)) return;
   const std::string why = std::exchange(place.unfit, "");
+  if (options_.save_path.empty()) return;
+  std::error_code error;
   {
     const std::scoped_lock lock(log_mutex_);
     if (!place.files.saved && options_.save_path != options_.plan_path) return;
-    if (std::remove(target_of(for_device(options_.save_path, place.number)).c_str()) != 0) return;
-    place.files.saved = false;
-    place.files.removed = why;
+    const bool was_there =
+        std::filesystem::remove(target_of(for_device(options_.save_path, place.number)), error);
+    if (!was_there && !error) return;
+    place.files.saved = place.files.saved && !was_there;
+    if (was_there) place.files.removed = why;
   }
-  write(text("stweaver[", place.number, "]: removed the plan: ", why));
+  write(text("stweaver[", place.number, "]: ", error ? "cannot remove the plan: " : "removed the plan: ",
+             error ? error.message() : why));
 }
 
 /// In another thread.
@@ -257,9 +297,11 @@ void Session::begin_step() {
   const std::scoped_lock lock(life_mutex_);
   for_each_place([this](Place& place) {
     if (place.life) {
-      const bool was_followed = place.allocator.follows_plan();
+      const bool was_followed = follows_judged(place);
       place.life->begin_step();
-      if (was_followed && !place.allocator.follows_plan()) judge_saved_plan(place);
+      const bool is_followed = follows_judged(place);
+      if (was_followed && !is_followed) judge_saved_plan(place);
+      if (!was_followed && is_followed) begin_to_judge(place);
       save_if_settled(place);
     } else {
       place.allocator.begin_step();

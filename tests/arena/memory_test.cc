@@ -79,6 +79,16 @@ class MemoryTest : public testing::Test {
   Tick now = 0;
 };
 
+TEST_F(MemoryTest, MapsNothingForARequestThatTheDeviceCannotHave) {
+  use({0, kPage});
+  leave({{4 * kPage, 8 * kPage}});
+  const MappingStatistics before = memory.statistics();
+  EXPECT_FALSE(memory.back({kGiB, 3 * kGiB}, kEverywhere, kPage, kPage));
+  EXPECT_EQ(memory.statistics().maps, before.maps);
+  EXPECT_EQ(memory.statistics().unmaps, before.unmaps) << "what is idle would not do, either";
+  EXPECT_TRUE(memory.back({kGiB, 2 * kGiB - kPage}, kEverywhere, kPage, kPage)) << "with what is idle";
+}
+
 TEST_F(MemoryTest, HoldsNothingAtFirst) {
   EXPECT_EQ(memory.mapped(), 0);
   EXPECT_EQ(memory.in_use(), 0);

@@ -1,6 +1,5 @@
 """The line at exit: what a job asked for, what it reserved, what PyTorch would have, and what it cost."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -84,110 +83,81 @@ def test_what_was_simulated_is_read() -> None:
     assert one.simulated == Simulated(steps=3, requested=4, reserved=5)
 
 
-@pytest.mark.parametrize(
-    ("refused", "why"),
-    [
-        ("", "it did not fit"),
-        ("it takes too much", "it takes too much; followed a plan made on the way"),
-    ],
-)
-def test_a_saved_plan_that_was_not_followed_goes_with_its_reason(
-    tmp_path: Path, refused: str, why: str
-) -> None:
-    plan = tmp_path / "job-device0.plan"
-    plan.touch()
+FILES = autostart.Files({"plan": Path("job.plan"), "save": Path("job.plan")})
+
+
+def fate(began: SavedPlan, files: autostart.Files = FILES, hits: int = 9, **changes: object) -> str:
+    return autostart._fate(with_plan(began, hits=hits, misses=10 - hits, **changes), files)
+
+
+def test_a_saved_plan_that_was_not_followed_is_named_with_its_reason(tmp_path: Path) -> None:
     template = tmp_path / "job-device{device}.plan"
-    one = with_plan(SavedPlan(slots=3, refused=refused), hits=1, misses=9)
-    fate = autostart._fate(one, autostart.Files({"plan": template, "save": template}))
-    assert fate == f"did not follow job-device0.plan: {why}; the next run makes another"
-    assert not plan.exists()
+    files = autostart.Files({"plan": template, "save": template})
+    began = SavedPlan(slots=3, removed="in step 3 only 1 of 9 planned requests found their places")
+    assert fate(began, files) == (
+        "did not follow job-device0.plan: in step 3 only 1 of 9 planned requests found their places; "
+        "the next run makes another"
+    )
 
 
 @pytest.mark.parametrize(
     ("saved", "end"),
     [(False, "; the next run makes another"), (True, ", saved job.plan for the next run")],
 )
-def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(
-    tmp_path: Path, saved: bool, end: str
-) -> None:
+def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(saved: bool, end: str) -> None:
+    began = SavedPlan(slots=3, refused="it takes too much", saved=saved, removed="" if saved else "so")
+    assert fate(began) == f"did not follow job.plan: it takes too much; followed a plan made on the way{end}"
+
+
+def test_the_next_run_makes_no_plan_in_place_of_one_that_the_job_has_named() -> None:
+    elsewhere = autostart.Files({"plan": Path("own.plan"), "save": Path("job.plan")})
+    began = SavedPlan(slots=3, refused="it takes too much")
+    assert fate(began, elsewhere, plans=0).endswith("own.plan: it takes too much")
+
+
+def test_a_saved_plan_that_fitted_was_followed_whatever_came_later(tmp_path: Path) -> None:
     plan = tmp_path / "job.plan"
     plan.touch()
-    one = with_plan(SavedPlan(slots=3, refused="it takes too much", saved=saved), hits=9, misses=1)
-    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
-    assert fate == f"did not follow job.plan: it takes too much; followed a plan made on the way{end}"
-    assert plan.exists() == saved
+    files = autostart.Files({"plan": plan, "save": plan})
+    lost = "in step 61 only 2 of 137 planned requests found their places"
+    for hits in (1, 9):
+        assert fate(SavedPlan(slots=3), files, hits, plans=1) == "followed job.plan"
+        left = fate(SavedPlan(slots=3), files, hits, plans=1, why_no_plan=lost)
+        assert left == f"followed job.plan; left it: {lost}"
+    twice = fate(SavedPlan(slots=3), files, plans=2)
+    assert twice == "followed job.plan; then followed a plan made on the way"
+    assert plan.exists(), "the session judges"
 
 
-def test_a_saved_plan_that_was_followed_stays_whatever_is_refused_later(tmp_path: Path) -> None:
+def test_a_plan_that_says_that_steps_differ_is_none_to_follow(tmp_path: Path) -> None:
     plan = tmp_path / "job.plan"
     plan.touch()
-    one = with_plan(SavedPlan(slots=3), hits=9, misses=1, why_no_plan="full")
-    assert autostart._fate(one, autostart.Files({"plan": plan, "save": plan})) == "followed job.plan"
-    assert plan.exists()
+    files = autostart.Files({"plan": plan, "save": plan})
+    assert fate(SavedPlan(slots=3), files, plans=0, why_no_plan="steps differ") == "no plan: steps differ"
 
 
-def test_a_plan_that_was_followed_may_be_gone(tmp_path: Path) -> None:
-    files = autostart.Files({"plan": tmp_path / "job.plan", "save": tmp_path / "job.plan"})
-    for began, plans, fate in [
+def test_a_plan_that_was_followed_may_be_gone() -> None:
+    for began, plans, words in [
         (SavedPlan(slots=3), 1, "followed job.plan, which is no longer there"),
-        (SavedPlan(slots=3, refused="full"), 1, "followed a plan made on the way"),
         (SavedPlan(slots=3), 0, "followed no plan"),
         (SavedPlan(), 1, "followed a plan made on the way"),
     ]:
-        assert autostart._fate(with_plan(began, hits=9, misses=1, plans=plans), files) == fate
+        assert fate(began, plans=plans) == words
 
 
-def test_a_plan_that_the_session_has_removed_was_not_followed(tmp_path: Path) -> None:
-    gone = tmp_path / "job.plan"
-    files = autostart.Files({"plan": gone, "save": gone})
-    removed = "in step 3 only 1 of 9 planned requests found their places"
-    fate = autostart._fate(with_plan(SavedPlan(slots=9, removed=removed), hits=9, misses=1), files)
-    assert fate == (
-        "did not follow job.plan: in step 3 only 1 of 9 planned requests found their places; "
-        "the next run makes another"
-    )
-    refused = SavedPlan(slots=9, refused="it takes too much", removed="of this run's")
-    fate = autostart._fate(with_plan(refused, hits=9, misses=1), files)
-    assert fate == "did not follow job.plan: it takes too much; the next run makes another"
-    elsewhere = autostart.Files({"plan": gone, "save": tmp_path / "another.plan"})
-    assert "makes another" not in autostart._fate(with_plan(refused, hits=9, misses=1), elsewhere)
+def test_a_plan_of_this_run_that_proved_unfit_is_not_said_to_be_saved() -> None:
+    first = autostart.Files({"save": Path("job.plan")})
+    assert fate(SavedPlan(saved=True), first).endswith("on the way, saved job.plan for the next run")
+    assert fate(SavedPlan(removed="lost"), first).endswith("on the way; removed the plan that it had saved")
+    assert fate(SavedPlan(), first) == "followed a plan made on the way"
 
 
-@pytest.mark.parametrize(("slots", "stays"), [(11, True), (10, False)])
-def test_a_run_that_ends_before_a_step_of_its_plan_leaves_the_plan(
-    tmp_path: Path, slots: int, stays: bool
-) -> None:
+@pytest.mark.parametrize(("slots", "ended"), [(11, True), (10, False)])
+def test_a_run_may_end_before_a_step_of_its_plan_is_over(tmp_path: Path, slots: int, ended: bool) -> None:
     plan = tmp_path / "job.plan"
     plan.touch()
-    one = with_plan(SavedPlan(slots=slots), hits=1, misses=9)
-    fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
-    assert (fate == "ended before a step of job.plan was over") == stays
-    assert plan.exists() == stays
-
-
-def test_a_plan_that_cannot_be_removed_is_words_of_the_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    plan = tmp_path / "job.plan"
-    plan.touch()
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", refuse)
-        fate = autostart._fate(one, autostart.Files({"plan": plan, "save": plan}))
-    assert fate == "did not follow job.plan: it did not fit; it cannot be removed: Permission denied"
-
-
-def test_a_plan_that_another_job_removes_meanwhile_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Path, "is_file", lambda _: True)
-    one = replace(stats().devices[0], served=replace(stats().devices[0].served, hits=1, misses=9))
-    gone = tmp_path / "job.plan"
-    fate = autostart._fate(one, autostart.Files({"plan": gone, "save": gone}))
-    assert fate == "did not follow job.plan: it did not fit; the next run makes another"
+    files = autostart.Files({"plan": plan, "save": plan})
+    assert (fate(SavedPlan(slots=slots), files) == "ended before a step of job.plan was over") == ended
 
 
 def test_a_line_is_written_in_one_piece_by_unbuffered_workers_too() -> None:

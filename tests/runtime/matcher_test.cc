@@ -338,6 +338,26 @@ TEST(Matcher, DoesNotKnowAJobThatBeganOtherwiseUntilItsStepsRepeat) {
   EXPECT_TRUE(matcher.knows(0));
 }
 
+TEST(Matcher, ForgetsRequestsThatThereWasNoMemoryFor) {
+  Draft draft;
+  for (Bytes i = 1; i <= 30; ++i) draft.add(i * kMiB);
+  Matcher matcher(draft.index(), kPolicy);
+  const auto ask = [&](Bytes size) { return slot_of(matcher.match(0, 0, size, 0)); };
+  matcher.forget(1, kGiB);  // a stream that nobody knows
+  for (Bytes i = 1; i <= 10; ++i) ask(i * kMiB);
+  matcher.forget(0, 10 * kMiB);
+  ask(7 * kKiB);
+  EXPECT_TRUE(matcher.knows(0)) << "one may be anything";
+  for (const bool forgets : {true, false}) {
+    for (Bytes i = 1; i <= 3; ++i) {
+      ask(i * 100 * kGiB);
+      if (forgets) matcher.forget(0, i * 100 * kGiB);
+    }
+    EXPECT_EQ(matcher.knows(0), forgets);
+  }
+  EXPECT_EQ(ask(11 * kMiB), 10);
+}
+
 TEST(Matcher, TakesTwoStepsInTurn) {
   constexpr std::size_t kLength = 30;
   for (const std::size_t prologue : {std::size_t{0}, kPrologue}) {

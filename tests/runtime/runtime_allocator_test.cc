@@ -242,6 +242,18 @@ TEST(RuntimeAllocator, OutOfMemoryIsNoBlockAndChangesNothing) {
   EXPECT_TRUE(watched.hits(32 * kMiB));
 }
 
+TEST(RuntimeAllocator, FollowsASavedPlanBehindRequestsThatThereWasNoMemoryFor) {
+  // A job that looks for the largest batch that fits.
+  HostDevice device(64 * kMiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({kMiB, 2 * kMiB, 32 * kMiB}));
+  EXPECT_TRUE(watched.hits(kMiB));
+  for (Bytes size = 320 * kMiB; size > 64 * kMiB; size /= 2) EXPECT_EQ(watched.try_allocate(size), nullptr);
+  EXPECT_LT(watched.allocator.statistics().peaks.reserved, 32 * kMiB);
+  EXPECT_TRUE(watched.hits(2 * kMiB));
+  EXPECT_TRUE(watched.hits(32 * kMiB));
+}
+
 TEST(RuntimeAllocator, GivesIdleArenaToAFallbackThatHasNoneLeft) {
   HostDevice device(64 * kMiB);
   CachingUpstream upstream(AllocatorSettings(), device);

@@ -217,19 +217,67 @@ TEST_F(SessionTest, TellsOfTheFilesOfPlans) {
   EXPECT_FALSE(session.plan_files(0).saved) << "of this one";
 }
 
-TEST_F(SessionTest, ReplacesTheSavedPlanWhenTheStepsHaveChanged) {
+TEST_F(SessionTest, KeepsThePlanOfTheBeginningWhereLaterStepsAreOfOtherSizes) {
+  // A warm-up of the batch: the next run begins with it, too.
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
   session.start({.save_path = path});
-  step_until_followed();
-  for (Bytes i = 1; i < 4000 && session.allocator(0)->statistics().plans < 2; ++i) {
-    step(0, 2 * kMiB);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  step_until_saved();
+  for (int i = 0; i < 20; ++i) step();
+  const auto another = [&](std::int64_t plans) {
+    for (int i = 0; i < 4000 && session.allocator(0)->statistics().plans < plans; ++i) {
+      step(0, 2 * plans * kMiB);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(session.allocator(0)->statistics().plans, plans);
+  };
+  another(2);
+  another(3);  // the second is left at once: that says nothing of the first
   session.stop();
   const Plan plan = read_plan(file_source(path), path);
+  EXPECT_GT(plan.prologue, 0U);
+  EXPECT_EQ(std::ranges::max(plan.slots, {}, &Slot::size).size, kMiB);
+}
+
+TEST_F(SessionTest, ReplacesTheSavedPlanWhenMoreLengthsWereSeen) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  const auto step_of = [&](Bytes length) {
+    for (Bytes i = 1; i <= kLayers; ++i) session.free(take(0, length * i * 64 * kKiB));
+    session.begin_step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  for (int i = 0; i < 2000 && !session.plan_files(0).saved; ++i) step_of(4);
+  ASSERT_EQ(read_plan(file_source(path), path).shape, StepShape::kFixed);
+  std::mt19937 random(1);
+  for (int i = 0; i < 4000 && session.allocator(0)->statistics().plans < 2; ++i)
+    step_of(5 + static_cast<Bytes>(random() % 12));
+  session.stop();
+  const Plan plan = read_plan(file_source(path), path);
+  EXPECT_EQ(plan.shape, StepShape::kVarying);
   EXPECT_EQ(plan.prologue, 0U) << "the beginning of the job was not seen with such steps";
-  EXPECT_GE(std::ranges::max(plan.slots, {}, &Slot::size).size, 2 * kMiB);
+}
+
+TEST_F(SessionTest, RemovesAtItsEndASavedPlanThatWasRefusedOrServedHardlyARequest) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  step_until_saved();
+  session.stop();
+  const std::string plan = content_of(path);
+  const auto run = [&](const std::string& content, int requests) {
+    put_file(path, content);
+    session.start({.plan_path = path, .save_path = path});
+    for (int i = 0; i < requests; ++i) session.free(take(0, 33 * kMiB));
+    session.stop();
+    return session.plan_files(0);
+  };
+  EXPECT_THAT(run("no plan", 1).removed, Not(IsEmpty()));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(run(plan, 9).removed, "") << "that says nothing of the plan";
+  EXPECT_THAT(run(plan, 900).removed, HasSubstr("it had places for "));
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Frugal, RefusesAPlanThatTheNextRunWouldRefuse) {

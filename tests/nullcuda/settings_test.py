@@ -1,0 +1,26 @@
+"""STWeaver does as PyTorch's allocator was told before it came, and says where it stands aside."""
+
+import pytest
+from runs import PROGRAMS, null_run
+
+SETTINGS = PROGRAMS / "settings.py"
+
+
+def test_a_limit_that_was_set_before_holds_for_the_arena_too() -> None:
+    done = null_run(SETTINGS, "limit")
+    assert done.returncode == 0, done.stderr
+    pieces, fraction = done.stdout.split()
+    assert pieces == "2"
+    assert float(fraction) == pytest.approx(0.01)
+
+
+def test_nothing_is_planned_where_pytorch_is_to_cache_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+    done = null_run(SETTINGS, "uncached")
+    assert done.stdout.startswith("PYTORCH_NO_CUDA_MEMORY_CACHING is set"), done.stderr
+
+
+def test_a_forked_process_is_told_that_nothing_is_planned_in_it() -> None:
+    done = null_run(SETTINGS, "fork")
+    assert "torch.Size([1])" in done.stdout, done.stderr
+    assert done.stderr.count("STWeaver is off in this process, which was forked") == 1
