@@ -81,10 +81,6 @@ void Accounts::note_plan() {
   statistics_.step.peaks = now();
 }
 
-std::int64_t Accounts::spent(const MappingStatistics& mapping) const {
-  return nanoseconds_ + mapping.nanoseconds;
-}
-
 void Accounts::end_step(const MappingStatistics& mapping) {
   statistics_.last_step = statistics(mapping).step;
   peak_was_raised_ = statistics_.peaks.reserved > peak_before_;

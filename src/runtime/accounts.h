@@ -66,7 +66,9 @@ class Accounts {
   void note_held(Bytes arena, Bytes fallback);
   [[nodiscard]] Peaks now() const;
   void count_served(const LivingBlock& block, Unplanned why);
-  [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const;
+  [[nodiscard]] std::int64_t spent(const MappingStatistics& mapping) const {
+    return nanoseconds_ + mapping.nanoseconds;
+  }
 
   RuntimeStatistics statistics_;
   std::int64_t nanoseconds_ = 0;   ///< without the driver's
