@@ -187,14 +187,7 @@ void Session::save_if_settled(Place& place) {
   if (!place.unfit.empty() || is_at_work(place.saver)) return;  // the next step asks again
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
-  begin_to_judge(place);
-}
-
-/// The plan that is followed is judged from now on.
-void Session::begin_to_judge(Place& place) {
-  const RuntimeStatistics now = place.allocator.statistics();
-  place.judged = now.plans;
-  place.served_before = now.served;
+  place.judged = place.allocator.statistics().plans;
 }
 
 bool Session::follows_judged(const Place& place) {
@@ -202,8 +195,7 @@ bool Session::follows_judged(const Place& place) {
 }
 
 /// A saved plan that proves unfit goes as soon as it is left: a job that is killed has no end at which to
-/// judge it. One that has served most of what was asked for while it was followed stays: it is the job that
-/// has changed.
+/// judge it. One that has served most of what was asked for until then stays: it is the job that has changed.
 void Session::judge_saved_plan(Place& place) {
   const Served served = place.allocator.statistics().served - place.served_before;
   if (2 * served.in_plan() >= served.all()) return;
@@ -299,9 +291,7 @@ void Session::begin_step() {
     if (place.life) {
       const bool was_followed = follows_judged(place);
       place.life->begin_step();
-      const bool is_followed = follows_judged(place);
-      if (was_followed && !is_followed) judge_saved_plan(place);
-      if (!was_followed && is_followed) begin_to_judge(place);
+      if (was_followed && !follows_judged(place)) judge_saved_plan(place);
       save_if_settled(place);
     } else {
       place.allocator.begin_step();

@@ -143,7 +143,7 @@ class Session {
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that is for the next run
     std::int64_t judged = 0;             ///< of the plans adopted the one that is saved, or the first
-    Served served_before;                ///< when that was adopted
+    Served served_before;                ///< when its life began
     std::string unfit;                   ///< why what was saved is to be removed; empty where it is not
     bool began_anew = false;             ///< its life did (restart()), without the files
     PlanFiles files;                     ///< but `followed` while `life` knows it; guarded by log_mutex_
@@ -168,7 +168,6 @@ class Session {
   Plan plan_steps(Place& place, const Trace& trace, const Gaps& gaps);
   void save_if_settled(Place& place);
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
-  static void begin_to_judge(Place& place);
   static bool follows_judged(const Place& place);
   static void judge_saved_plan(Place& place);
   void judge_at_end(Place& place);
