@@ -167,7 +167,9 @@ def _finish(files: Files) -> None:
     except OSError as error:  # a folder that is only to be read, say
         _say(f"the plans keep the name that this run has given them: {_reason(error)}", files.rank)
     earlier = _simulated_earlier(files)
+    other = session.replaced_by()
     lines = [
+        *([] if other is None else [f"off, for the program has set another CUDA allocator: {other}"]),
         *_unwritten(stats.log),
         *summary.lines(stats, lambda device: _fate(device, files), earlier),
     ]

@@ -176,6 +176,14 @@ def stats() -> statistics.Stats:
     return replace(statistics.parse(document, time.monotonic() - _latest.began), hold=_latest.hold)
 
 
+def replaced_by() -> str | None:
+    """Name the CUDA allocator that the program has set in STWeaver's place, if any: it serves everything."""
+    if _latest is None or (_latest.kind, _latest.way) != ("cuda", "wrapper"):
+        return None
+    name = str(pytorch.load().cuda.memory.get_allocator_backend())
+    return None if name == "native" else name
+
+
 def report() -> str:
     """Write stats() as a few lines to read, sizes in GiB."""
     return str(stats())

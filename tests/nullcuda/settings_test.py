@@ -1,7 +1,7 @@
 """STWeaver does as PyTorch's allocator was told before it came, and says where it stands aside."""
 
 import pytest
-from runs import PROGRAMS, null_run
+from runs import PROGRAMS, null_python, null_run
 
 SETTINGS = PROGRAMS / "settings.py"
 
@@ -24,3 +24,10 @@ def test_a_forked_process_is_told_that_nothing_is_planned_in_it() -> None:
     done = null_run(SETTINGS, "fork")
     assert "torch.Size([1])" in done.stdout, done.stderr
     assert done.stderr.count("STWeaver is off in this process, which was forked") == 1
+
+
+def test_another_allocator_that_the_program_sets_later_is_named_at_exit() -> None:
+    run = ("-m", "stweaver", "run", "--no-plan", "--", null_python(), SETTINGS, "replaced")
+    done = null_run(*run)
+    assert "torch.Size([1])" in done.stdout, done.stderr
+    assert "stweaver: off, for the program has set another CUDA allocator: pluggable" in done.stderr

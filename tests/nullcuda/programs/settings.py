@@ -1,12 +1,13 @@
-"""What was said to PyTorch's allocator before STWeaver was enabled, and a child that is forked behind that.
+"""What PyTorch's allocator was told before STWeaver was enabled, and what a program does behind that.
 
-usage: settings.py limit | uncached | fork
+usage: settings.py limit | uncached | fork | replaced
 """
 
 import os
 import sys
 
 import stweaver
+from stweaver import layout
 
 import torch
 
@@ -43,5 +44,13 @@ def fork() -> None:
     os.waitpid(child, 0)
 
 
+def replaced() -> None:
+    """Set another allocator under `stweaver run`: here the one of the other way."""
+    library = str(layout.find().pluggable)
+    other = torch.cuda.memory.CUDAPluggableAllocator(library, "stweaver_malloc", "stweaver_free")
+    torch.cuda.memory.change_current_allocator(other)
+    print(torch.ones(1, device="cuda").shape)
+
+
 if __name__ == "__main__":
-    {"limit": limit, "uncached": uncached, "fork": fork}[sys.argv[1]]()
+    {"limit": limit, "uncached": uncached, "fork": fork, "replaced": replaced}[sys.argv[1]]()
