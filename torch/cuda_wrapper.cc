@@ -543,7 +543,8 @@ Wrapper& the_wrapper() {
   if (std::strstr(typeid(*current).name(), "NativeCachingAllocator") == nullptr)
     fail("cannot stand before the CUDA allocator \"", current->name(),
          "\", only before PyTorch's native one: remove the other allocator or unset backend:cudaMallocAsync");
-  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr)
+  const char* const uncached = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  if (uncached != nullptr && std::strcmp(uncached, "0") != 0)
     fail("PYTORCH_NO_CUDA_MEMORY_CACHING is set, by which each request is CUDA's own: unset it");
   pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
   see_cache_misses();

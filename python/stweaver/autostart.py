@@ -217,15 +217,15 @@ def _fate(device: DeviceStats, files: Files) -> str:
     saved = f"{own}, saved {saves.name} for the next run" if saves and began.saved else own
     if plan is None:
         return f"{own}; removed the plan that it had saved" if began.removed and not began.saved else saved
-    refused = began.refused or began.removed
-    if refused:
-        then = f"; {saved}" if began.refused and device.plans > 0 else ""
-        next_run = "; the next run makes another" if plan == saves and not began.saved else ""
-        return f"did not follow {plan.name}: {refused}{then}{next_run}"
+    if began.removed and plan == saves and not began.saved:
+        then = f"; then {own}" if device.plans > 1 else ""
+        return f"did not follow {plan.name}: {began.removed}{then}; the next run makes another"
+    if began.refused.startswith("steps differ") and device.plans == 0:
+        return f"no plan: {began.refused}"
+    if began.refused:
+        return f"did not follow {plan.name}: {began.refused}{f'; {saved}' if device.plans > 0 else ''}"
     if began.slots == 0 or (device.plans == 0 and not plan.is_file()):
         return saved
-    if device.plans == 0 and device.why_no_plan:
-        return f"no plan: {device.why_no_plan}"
     if device.served.hits + device.served.misses < began.slots:
         return f"ended before a step of {plan.name} was over"
     gone = "" if plan.is_file() else ", which is no longer there"

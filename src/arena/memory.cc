@@ -194,7 +194,7 @@ bool Memory::back(const Interval& range, const Interval& within, Bytes block, By
   const Bytes lacking = missing(pages);
   if (lacking == 0) return true;
   // Else all that the device has would be mapped, piece by piece, before it refuses one.
-  if (lacking > most && lacking > device_->memory().free + free_space.idle()) return false;
+  if (lacking > most && !device_->may_map(lacking - free_space.idle())) return false;
   const Interval blocks = make_room(range)
                               ? with_blocks(pages, within, block, limit(in_use() + range.length()) - mapped_)
                               : pages;

@@ -62,6 +62,7 @@ class CudaDevice : public Device {
   [[nodiscard]] Bytes page_size() const override { return gpu_.page_size; }
   std::byte* reserve(Bytes size) override;
   bool release(std::byte* addresses, Bytes size) override;
+  [[nodiscard]] bool may_map(Bytes size) const override;
   bool map(std::byte* at, Bytes size) override;
   bool unmap(std::byte* at, Bytes size) override;
   bool let_peer(int peer) override;
@@ -317,6 +318,10 @@ bool CudaDevice::note_mapped(Bytes change) {
   mapped_ += change;
   if (watch_.holds) watch_.holds(mapped_);
   return true;
+}
+
+bool CudaDevice::may_map(Bytes size) const {
+  return (!watch_.allows || watch_.allows(mapped_ + size)) && Device::may_map(size);
 }
 
 bool CudaDevice::map(std::byte* at, Bytes size) {

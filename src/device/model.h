@@ -59,6 +59,8 @@ class Device {
   virtual std::byte* reserve(Bytes size) = 0;
   /// Gives back what reserve() returned; nothing may be mapped there any more.
   virtual bool release(std::byte* addresses, Bytes size) = 0;
+  /// Whether there may be so much memory for map(), in pieces; it may be less, or gone, when it is called.
+  [[nodiscard]] virtual bool may_map(Bytes size) const { return size <= memory().free; }
   /// Puts new memory behind [at, at + size), both multiples of the page size; false when out of memory.
   virtual bool map(std::byte* at, Bytes size) = 0;
   /// Takes the memory of exactly one map() away again. Work that still uses it must be over.

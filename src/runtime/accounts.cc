@@ -41,11 +41,6 @@ void Accounts::remove(const LivingBlock& block) {
     recorder_->free(block.recorded);
 }
 
-void Accounts::release(Bytes size, RequestId recorded) {
-  if (recorder_ && recorded != kNotRecorded) recorder_->free(recorded);
-  statistics_.allocated -= size;
-}
-
 Bytes& Accounts::living_of(Source source) {
   if (source == Source::kPlanned) return statistics_.planned;
   if (source == Source::kReused) return statistics_.reused;

@@ -21,7 +21,10 @@ class Accounts {
   /// The program let go of a block. What was freed in the arena counts as allocated until release().
   void remove(const LivingBlock& block);
   /// The use of a range of the arena has ended.
-  void release(Bytes size, RequestId recorded);
+  void release(Bytes size, RequestId recorded) {
+    if (recorder_ && recorded != kNotRecorded) recorder_->free(recorded);
+    statistics_.allocated -= size;
+  }
   /// A freed block, which remove() was told of, waits for other streams.
   void drop(RequestId recorded) {
     if (recorder_ && recorded != kNotRecorded) recorder_->drop(recorded);

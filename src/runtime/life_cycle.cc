@@ -74,8 +74,8 @@ bool LifeCycle::begin_with(const SavedPlan& saved) {
     auto plan = std::make_shared<const PlanIndex>(checked(saved()));
     fate_.slots = std::ssize(plan->plan().slots);
     if (const std::string objection = objection_to(plan->plan(), policy_); !objection.empty()) {
-      if (plan->plan().shape == StepShape::kFixed) fail(objection);
-      if (plan->plan().shape != StepShape::kDynamic) fate_.refused = objection;
+      if (plan->plan().shape != StepShape::kDynamic) fail(objection);
+      fate_.refused = objection;
       rest(policy_.most_patience, objection);
     } else if (plan->plan().prologue == 0) {
       stage_ = Stage::kWaiting;  // what is allocated before the steps repeat is not in that plan
@@ -255,13 +255,13 @@ void LifeCycle::watch() {
   const bool laid_out_anew = std::exchange(range_, now.planned_arena) != now.planned_arena;
   if (const Bytes beside = allocator_.pinned_beside_plan(); beside > 0) {
     const std::string objection = objection_to(followed_->plan(), policy_, beside);
-    if (!objection.empty()) return leave(0, objection);  // the job has not begun as recorded
+    if (!objection.empty()) return leave(0, objection, true);  // the job has not begun as recorded
   }
   if (allocator_.fit_lengths()) {
     log(text("the plan is of longer steps: from step ", steps_, " on it is laid out for those of this run"));
   } else if (allocator_.plan_costs_memory()) {
     return leave(policy_.most_patience,
-                 text("in step ", steps_ - 1, " more memory was held than without a plan"));
+                 text("in step ", steps_ - 1, " more memory was held than without a plan"), true);
   }
   if (const std::int64_t planned = followed_->planned_in_step(); fit_.is_lost(step, planned))
     return leave(fit_.patience(), text("in step ", steps_ - 1, " only ", step.served.planned, " of ", planned,
@@ -276,8 +276,9 @@ void LifeCycle::watch() {
 }
 
 /// Goes on without the plan. The next may be on its way already.
-void LifeCycle::leave(int steps, const std::string& why) {
+void LifeCycle::leave(int steps, const std::string& why, bool costs_memory) {
   allocator_.drop_plan();
+  cost_memory_ = costs_memory;
   if (stage_ == Stage::kFollowing) return rest(steps, why);
   log(text("following no plan: ", why));
   why_no_plan_ = why;

@@ -51,7 +51,7 @@ struct LifeCycleOptions {
 /// Of the plan that a life cycle is to begin with.
 struct SavedPlanFate {
   std::int64_t slots = 0;  ///< 0 where there is none that can be read
-  std::string refused;     ///< why not; empty where it was followed, may be yet, or says not to
+  std::string refused;     ///< why it was not followed; empty where it was, or may be yet
 };
 
 /// Drives one RuntimeAllocator. Everything happens in begin_step() (or poll()); nothing waits for the
@@ -87,6 +87,7 @@ class LifeCycle {
   /// Why no plan is followed, in one line; empty while one is, or is being made for the first time.
   [[nodiscard]] const std::string& why_no_plan() const { return why_no_plan_; }
   [[nodiscard]] const SavedPlanFate& saved_plan() const { return fate_; }
+  [[nodiscard]] bool cost_memory() const { return cost_memory_; }  ///< the plan that was left last
 
  private:
   using SavedPlan = std::function<Plan()>;  ///< empty when there is none
@@ -103,7 +104,7 @@ class LifeCycle {
   void record_longer();
   bool follow(const std::shared_ptr<const PlanIndex>& plan, bool is_proven);
   void watch();
-  void leave(int steps, const std::string& why);
+  void leave(int steps, const std::string& why, bool costs_memory = false);
   void rest(int steps, const std::string& why);
   void tell_refusals();
   void log(const std::string& line) const;
@@ -131,6 +132,7 @@ class LifeCycle {
   Bytes range_ = 0;  ///< of the plan, at the last boundary
   // kResting
   std::int64_t rest_until_ = 0;  ///< boundary
+  bool cost_memory_ = false;
   bool told_refusals_ = false;
 };
 

@@ -12,6 +12,7 @@ namespace stweaver {
 namespace {
 
 constexpr std::size_t kLogLines = 200;
+constexpr std::int64_t kNone = -1;  // of the plans adopted
 
 /// Later recordings begin with what lives by then.
 bool begins_with_the_job(const Trace& trace) {
@@ -105,7 +106,7 @@ void Session::end_lives() {
   for_each_place([this](Place& place) {
     if (place.saver.valid()) place.saver.wait();
     save_if_settled(place);  // what had to wait for it
-    if (place.life && !place.began_anew) judge_at_end(place);
+    if (place.life && !place.began_anew) place.files.followed = fate_of(place);
     place.life.reset();
     for (const std::future<void>* const work : {&place.saver, &place.simulator})
       if (work->valid()) work->wait();
@@ -144,7 +145,8 @@ void Session::begin_life(Place& place, bool anew) {
   place.begins = before.served.all() == 0 && place.life->stage() == Stage::kRecording;
   place.began_anew = anew;
   place.saved = 0;
-  place.judged = before.plans + 1;
+  const bool is_saved = place.life->stage() == Stage::kFollowing || place.life->stage() == Stage::kWaiting;
+  place.judged = is_saved ? before.plans + 1 : kNone;
   place.served_before = before.served;
   place.unfit.clear();
   place.files = {};
@@ -152,26 +154,27 @@ void Session::begin_life(Place& place, bool anew) {
 }
 
 /// The plan for the steps to come. For the next run the first one is that of the whole job, from the same
-/// trace; one whose sizes follow lengths, for steps with as many requests, replaces it: they are the same
-/// steps, of which more lengths were seen. It is saved once the plan is followed, or, where steps differ,
-/// once none is looked for any more, so that the next run need not find that out.
+/// trace; one for steps with as many requests replaces it where that was not followed, or where sizes follow
+/// lengths: they are the same steps, of which more was seen. It is saved once the plan is followed, or, where
+/// steps differ, once none is looked for any more, so that the next run need not find that out.
 Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
   Plan step = plan_step(trace, gaps);
   const bool differs = step.shape == StepShape::kDynamic;
   if (step.slots.empty() && !differs) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
+  // The plan of the job's beginning, or it did not fit what came then.
+  const bool was_refused = place.allocator.statistics().plans == 0;
   if (place.begins && begins_with_the_job(trace)) {
     place.to_save = [trace] { return plan_job(trace); };
     place.saved = slots;
-  } else if (place.saved == slots && step.shape == StepShape::kVarying) {
+  } else if (place.saved == slots && (step.shape == StepShape::kVarying || was_refused)) {
     place.to_save = [trace] { return plan_step(trace); };
   } else {
-    // The plan of the job's beginning did not fit what came then.
-    if (place.allocator.statistics().plans == 0) place.to_save = nullptr;
+    if (was_refused) place.to_save = nullptr;
     std::error_code ignored;
+    const char* const why = place.saved > 0 ? "the job begins with others" : "its beginning was not recorded";
     if (!place.to_save && !std::filesystem::exists(for_device(options_.save_path, place.number), ignored))
-      write(
-          text("stweaver[", place.number, "]: no plan of these steps is saved: the job begins with others"));
+      write(text("stweaver[", place.number, "]: no plan of these steps is saved: ", why));
   }
   place.save_in = differs ? Stage::kResting : Stage::kFollowing;
   return step;
@@ -187,7 +190,9 @@ void Session::save_if_settled(Place& place) {
   if (!place.unfit.empty() || is_at_work(place.saver)) return;  // the next step asks again
   save(place, std::exchange(place.to_save, nullptr));
   place.begins = false;  // later recordings do not
-  place.judged = place.allocator.statistics().plans;
+  const RuntimeStatistics now = place.allocator.statistics();
+  place.judged = stage == Stage::kFollowing ? now.plans : kNone;
+  place.served_before = now.served;
 }
 
 bool Session::follows_judged(const Place& place) {
@@ -195,25 +200,15 @@ bool Session::follows_judged(const Place& place) {
 }
 
 /// A saved plan that proves unfit goes as soon as it is left: a job that is killed has no end at which to
-/// judge it. One that has served most of what was asked for until then stays: it is the job that has changed.
+/// judge it. One that has cost no memory, and has served most of what was asked for while it was followed,
+/// stays: it is the job that has changed.
 void Session::judge_saved_plan(Place& place) {
   const Served served = place.allocator.statistics().served - place.served_before;
-  if (2 * served.in_plan() >= served.all()) return;
+  const bool costs = !place.allocator.follows_plan() && place.life->cost_memory();
+  if (!costs && 2 * served.in_plan() >= served.all()) return;
   const std::string why = place.life->why_no_plan();
   place.unfit =
       why.empty() ? text("it had places for ", served.in_plan(), " of ", served.all(), " requests") : why;
-}
-
-/// What was refused goes where nothing replaced it, and what was followed to the end where that is a step or
-/// more.
-void Session::judge_at_end(Place& place) {
-  const SavedPlanFate fate = fate_of(place);
-  if (!fate.refused.empty() && !place.files.saved) place.unfit = fate.refused;
-  const Served served = place.allocator.statistics().served - place.served_before;
-  const bool is_over = fate.slots > 0 && served.all() >= fate.slots;
-  if (fate.refused.empty() && is_over && follows_judged(place)) judge_saved_plan(place);
-  remove_if_unfit(place);
-  place.files.followed = fate;
 }
 
 /// What this run has saved, or what it began with where the next plan is to be. Another's plan is left alone.

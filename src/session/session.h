@@ -22,8 +22,8 @@ namespace stweaver {
 /// How the process runs. In paths "{device}" stands for the device's number.
 struct SessionOptions {
   /// Follow this plan from the first request on; empty for none. Where one is also to be saved there, it is
-  /// removed when it is left and has served less than half of the requests until then, as is one that this
-  /// run has saved; and at the end where it was refused.
+  /// removed when it is left and has cost memory, or served less than half of the requests until then, as is
+  /// one that this run has saved.
   std::string plan_path = {};
   std::string trace_path = {};  ///< also record into this file; empty for none
   std::string save_path = {};   ///< put the plan for the whole job there, for its next run; empty for none
@@ -142,8 +142,8 @@ class Session {
     RuntimeAllocator allocator;
     bool begins = false;                 ///< the first recording has seen the job from its first request on
     std::atomic<std::size_t> saved{0};   ///< slots of the step in the plan that is for the next run
-    std::int64_t judged = 0;             ///< of the plans adopted the one that is saved, or the first
-    Served served_before;                ///< when its life began
+    std::int64_t judged = 0;             ///< of the plans adopted the one that is saved
+    Served served_before;                ///< that was followed
     std::string unfit;                   ///< why what was saved is to be removed; empty where it is not
     bool began_anew = false;             ///< its life did (restart()), without the files
     PlanFiles files;                     ///< but `followed` while `life` knows it; guarded by log_mutex_
@@ -170,7 +170,6 @@ class Session {
   [[nodiscard]] SavedPlanFate fate_of(const Place& place) const;
   static bool follows_judged(const Place& place);
   static void judge_saved_plan(Place& place);
-  void judge_at_end(Place& place);
   void remove_if_unfit(Place& place);
   void save(Place& place, std::function<Plan()> plan);
   void simulate(Place& place, const Trace& trace);

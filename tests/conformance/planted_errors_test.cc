@@ -70,7 +70,11 @@ void take_turns(bool hand_on) {
   allocator.empty_cache();
 }
 
-class PlantedErrors : public testing::TestWithParam<bool> {};
+class PlantedErrors : public testing::TestWithParam<bool> {
+ protected:
+  /// A fork of a process that uses CUDA cannot: what is to end begins anew.
+  PlantedErrors() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
 
 TEST_P(PlantedErrors, WithoutAnyTheStreamsTakeTurnsInOrder) {
   take_turns<FailingDevice>(true);

@@ -15,9 +15,10 @@ def test_a_limit_that_was_set_before_holds_for_the_arena_too() -> None:
 
 
 def test_nothing_is_planned_where_pytorch_is_to_cache_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
-    done = null_run(SETTINGS, "uncached")
-    assert done.stdout.startswith("PYTORCH_NO_CUDA_MEMORY_CACHING is set"), done.stderr
+    for value, words in [("1", "PYTORCH_NO_CUDA_MEMORY_CACHING is set"), ("0", "enabled")]:
+        monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", value)
+        done = null_run(SETTINGS, "uncached")
+        assert done.stdout.startswith(words), done.stderr
 
 
 def test_a_forked_process_is_told_that_nothing_is_planned_in_it() -> None:

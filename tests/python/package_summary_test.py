@@ -94,25 +94,25 @@ def test_a_saved_plan_that_was_not_followed_is_named_with_its_reason(tmp_path: P
     template = tmp_path / "job-device{device}.plan"
     files = autostart.Files({"plan": template, "save": template})
     began = SavedPlan(slots=3, removed="in step 3 only 1 of 9 planned requests found their places")
-    assert fate(began, files) == (
+    assert fate(began, files, plans=1) == (
         "did not follow job-device0.plan: in step 3 only 1 of 9 planned requests found their places; "
         "the next run makes another"
     )
 
 
-@pytest.mark.parametrize(
-    ("saved", "end"),
-    [(False, "; the next run makes another"), (True, ", saved job.plan for the next run")],
-)
+@pytest.mark.parametrize(("saved", "end"), [(False, ""), (True, ", saved job.plan for the next run")])
 def test_a_run_that_refuses_its_saved_plan_has_followed_its_own(saved: bool, end: str) -> None:
-    began = SavedPlan(slots=3, refused="it takes too much", saved=saved, removed="" if saved else "so")
+    began = SavedPlan(slots=3, refused="it takes too much", saved=saved)
     assert fate(began) == f"did not follow job.plan: it takes too much; followed a plan made on the way{end}"
+    assert fate(began, plans=0) == "did not follow job.plan: it takes too much"
 
 
-def test_the_next_run_makes_no_plan_in_place_of_one_that_the_job_has_named() -> None:
-    elsewhere = autostart.Files({"plan": Path("own.plan"), "save": Path("job.plan")})
-    began = SavedPlan(slots=3, refused="it takes too much")
-    assert fate(began, elsewhere, plans=0).endswith("own.plan: it takes too much")
+def test_a_plan_that_was_removed_is_not_the_one_that_was_followed_later() -> None:
+    lost = "in step 3 only 1 of 9 planned requests found their places"
+    began = SavedPlan(slots=3, removed=lost)
+    assert fate(began, plans=2) == (
+        f"did not follow job.plan: {lost}; then followed a plan made on the way; the next run makes another"
+    )
 
 
 def test_a_saved_plan_that_fitted_was_followed_whatever_came_later(tmp_path: Path) -> None:
@@ -129,11 +129,12 @@ def test_a_saved_plan_that_fitted_was_followed_whatever_came_later(tmp_path: Pat
     assert plan.exists(), "the session judges"
 
 
-def test_a_plan_that_says_that_steps_differ_is_none_to_follow(tmp_path: Path) -> None:
-    plan = tmp_path / "job.plan"
-    plan.touch()
-    files = autostart.Files({"plan": plan, "save": plan})
-    assert fate(SavedPlan(slots=3), files, plans=0, why_no_plan="steps differ") == "no plan: steps differ"
+def test_a_plan_that_says_that_steps_differ_is_none_to_follow() -> None:
+    began = SavedPlan(slots=3, refused="steps differ, and not by lengths")
+    assert fate(began, plans=0) == "no plan: steps differ, and not by lengths"
+    assert fate(began) == (
+        "did not follow job.plan: steps differ, and not by lengths; followed a plan made on the way"
+    )
 
 
 def test_a_plan_that_was_followed_may_be_gone() -> None:

@@ -259,25 +259,50 @@ TEST_F(SessionTest, ReplacesTheSavedPlanWhenMoreLengthsWereSeen) {
   EXPECT_EQ(plan.prologue, 0U) << "the beginning of the job was not seen with such steps";
 }
 
-TEST_F(SessionTest, RemovesAtItsEndASavedPlanThatWasRefusedOrServedHardlyARequest) {
+TEST_F(SessionTest, LeavesAPlanThatNoStepHasTriedAlone) {
   const TemporaryFolder folder;
   const std::string path = folder.file("plan");
   session.start({.save_path = path});
   step_until_saved();
   session.stop();
   const std::string plan = content_of(path);
-  const auto run = [&](const std::string& content, int requests) {
+  for (const std::string& content : {plan, std::string("the user's notes")}) {
     put_file(path, content);
     session.start({.plan_path = path, .save_path = path});
-    for (int i = 0; i < requests; ++i) session.free(take(0, 33 * kMiB));
+    for (int i = 0; i < 900; ++i) session.free(take(0, 33 * kMiB));  // an evaluation
     session.stop();
-    return session.plan_files(0);
-  };
-  EXPECT_THAT(run("no plan", 1).removed, Not(IsEmpty()));
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(run(plan, 9).removed, "") << "that says nothing of the plan";
-  EXPECT_THAT(run(plan, 900).removed, HasSubstr("it had places for "));
-  EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_EQ(content_of(path), content);
+    EXPECT_EQ(session.plan_files(0).removed, "");
+  }
+}
+
+TEST_F(SessionTest, KeepsAPlanOfThisRunThatFittedForAShortWhile) {
+  // A warm-up that is nearly over when there is a plan for it.
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  session.start({.save_path = path});
+  const int before = step_until_saved();
+  for (int i = 0; i < 4; ++i) step();
+  change_the_job();
+  session.stop();
+  ASSERT_GT(before, 2) << "recorded, and so without a plan";
+  EXPECT_EQ(session.plan_files(0).removed, "");
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(SessionTest, APlanThatSaysThatStepsDifferIsNotJudgedByAnother) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan");
+  Plan differs;
+  differs.shape = StepShape::kDynamic;
+  differs.slots = {{.size = kMiB, .stream = 0, .death = 1}};
+  save_plan(differs, path);
+  session.start({.plan_path = path, .save_path = path});
+  step_until_followed();
+  change_the_job();
+  session.stop();
+  EXPECT_EQ(session.plan_files(0).removed, "") << ::testing::PrintToString(session.log());
+  EXPECT_THAT(session.plan_files(0).followed.refused, StartsWith("steps differ"));
 }
 
 TEST(Frugal, RefusesAPlanThatTheNextRunWouldRefuse) {

@@ -30,6 +30,7 @@ def uncached() -> None:
     """Print why nothing is planned."""
     try:
         stweaver.enable()
+        print("enabled")
     except stweaver.Error as error:
         print(error)
 
