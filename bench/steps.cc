@@ -29,6 +29,7 @@ enum Found : std::uint8_t { kNone, kShorter, kSame, kLonger, kKinds };
 double usual(const Trace& trace, const Steps& steps) {
   const std::vector<RequestId> births = births_before(trace);
   std::vector<double> counts;
+  counts.reserve(steps.spans.size());
   for (const Lifespan& span : steps.spans)
     counts.push_back(births[static_cast<std::size_t>(span.upper)] -
                      births[static_cast<std::size_t>(span.lower)]);
