@@ -299,7 +299,7 @@ def test_recordings_go_on_behind_one_that_fails(
 def test_host_time_is_that_of_the_steps_alone() -> None:
     perf = """
          python3   901/901   10.464351:  ffffffff821cebd8 (/usr/lib/libc10_cuda.so)
-     pt_autograd_0   901/905   11.500000:      7f7a0322ff38 (/work/libstweaver.so)
+     pt_autograd_0   901/905   11.500000:      7f7a0322ff38 (/usr/lib/libstweaver.so)
          python3   901/901   11.600000:      7f7a0322ff38 (/usr/lib/libc.so.6)
          python3   901/901   12.000000:      7f7a0322ff38 (/usr/lib/libc10_cuda.so)
           worker   901/906   11.700000:      7f7a0322ff38 (/usr/lib/libc10_cuda.so)
