@@ -67,8 +67,8 @@ class Memory {
 
   /// Puts memory behind all of `range`; what is new is idle, in extents of `most` bytes at most. While the
   /// budget allows it, whole blocks of `block` bytes inside `within` are mapped at once, in place of the
-  /// pages that are lacking. False when the device has not enough, even with all that is idle; of what takes
-  /// several extents nothing is mapped then.
+  /// pages that are lacking. False when the device has not enough, even with all that is idle: what takes
+  /// several extents and is seen to be too much has none mapped.
   bool back(const Interval& range, const Interval& within, Bytes block, Bytes most);
 
   /// Reclaims idle extents elsewhere until what `range` lacks fits into the budget. Whether it does.

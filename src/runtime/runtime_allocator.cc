@@ -126,13 +126,13 @@ bool RuntimeAllocator::take_planned(const Interval& place, const AllocParams& as
 }
 
 /// Puts memory behind a planned place where no block is; behind nothing else where the stream does not do as
-/// planned. An extent pins no more than the slack of a request so large. Whether some was missing.
+/// planned. Of a large request an extent may be as large as its slack. Whether some was missing.
 bool RuntimeAllocator::back_planned(const Interval& place, StreamIndex stream) {
   // A gap beside the range lost its memory when what kept it there was gone.
   if (now_ < refused_until_ || !overlaps(place, plan_range()) || memory_.missing(place) == 0) return false;
   if (!memory_.is_vacant(place)) return false;
   const Bytes block = follower_->knows(stream) ? planned_block() : memory_.page_size();
-  const Bytes most = std::max(planned_block(), policy_.slack(place.length()));
+  const Bytes most = std::max(planned_block(), std::min(policy_.slack(place.length()), policy_.most_extent));
   return note_backing(memory_.back(place, plan_range(), block, most));
 }
 

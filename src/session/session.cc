@@ -162,7 +162,7 @@ Plan Session::plan_steps(Place& place, const Trace& trace, const Gaps& gaps) {
   const bool differs = step.shape == StepShape::kDynamic;
   if (step.slots.empty() && !differs) return step;
   const std::size_t slots = step.slots.size() - step.prologue;
-  // The plan of the job's beginning, or it did not fit what came then.
+  // If there is one of the job's beginning: or it did not fit what came then.
   const bool was_refused = place.allocator.statistics().plans == 0;
   if (place.begins && begins_with_the_job(trace)) {
     place.to_save = [trace] { return plan_job(trace); };

@@ -242,6 +242,14 @@ TEST(RuntimeAllocator, OutOfMemoryIsNoBlockAndChangesNothing) {
   EXPECT_TRUE(watched.hits(32 * kMiB));
 }
 
+TEST(RuntimeAllocator, MapsAVeryLargePlannedRequestInAsManyExtentsAsItsSlackGoesIntoIt) {
+  HostDevice device(8 * kGiB);
+  CachingUpstream upstream(AllocatorSettings(), device);
+  Watched watched(device, upstream, plan_of({6 * kGiB}));
+  EXPECT_TRUE(watched.hits(6 * kGiB));
+  EXPECT_LE(watched.allocator.statistics().mapping.maps, Policy().slack_share);
+}
+
 TEST(RuntimeAllocator, FollowsASavedPlanBehindRequestsThatThereWasNoMemoryFor) {
   // A job that looks for the largest batch that fits.
   HostDevice device(64 * kMiB);
